@@ -1,0 +1,162 @@
+package harness
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+// Etcd is a cluster of etcd members, each a process of its own, on loopback.
+type Etcd struct {
+	Members []*Member
+	t       testing.TB
+}
+
+// Member is a running etcd member.
+type Member struct {
+	*Process
+	Addr string // host:port for clients
+
+	config string
+}
+
+// StartEtcd starts a cluster and returns when every member answers.
+func StartEtcd(t testing.TB, members int) *Etcd {
+	t.Helper()
+	ports := freePorts(t, 2*members)
+	names := make([]string, members)
+	peers := make([]string, members)
+	for i := range members {
+		names[i] = fmt.Sprintf("m%d", i)
+		peers[i] = names[i] + "=http://" + ports[2*i+1]
+	}
+	e := &Etcd{t: t}
+	for i, name := range names {
+		config := writeConfig(t, map[string]any{
+			"name":                        name,
+			"data-dir":                    Dir(t),
+			"listen-client-urls":          "http://" + ports[2*i],
+			"advertise-client-urls":       "http://" + ports[2*i],
+			"listen-peer-urls":            "http://" + ports[2*i+1],
+			"initial-advertise-peer-urls": "http://" + ports[2*i+1],
+			"initial-cluster":             strings.Join(peers, ","),
+			"log-level":                   "warn",
+		})
+		e.Members = append(e.Members, launchMember(t, config, ports[2*i]))
+	}
+	for _, m := range e.Members {
+		m.ready()
+	}
+	return e
+}
+
+// writeConfig writes etcd's configuration file. It is YAML, of which JSON is a
+// part.
+func writeConfig(t testing.TB, settings map[string]any) string {
+	t.Helper()
+	text, err := json.Marshal(settings)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "etcd.yaml")
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func launchMember(t testing.TB, config, addr string) *Member {
+	t.Helper()
+	cmd := exec.Command(programs.program(t, "test/etcdmember"), config)
+	return &Member{Process: launch(t, "etcd "+addr, cmd), Addr: addr, config: config}
+}
+
+func (m *Member) ready() {
+	m.t.Helper()
+	m.await("ready", func(line string) bool { return line == "ready" })
+}
+
+// Again starts a member that has ended once more, on its data. It returns at
+// once: without a majority the member is not ready.
+func (m *Member) Again() *Member {
+	m.t.Helper()
+	m.Wait(startTimeout)
+	return launchMember(m.t, m.config, m.Addr)
+}
+
+// Endpoints returns the value of --etcd.
+func (e *Etcd) Endpoints() string {
+	addrs := make([]string, len(e.Members))
+	for i, m := range e.Members {
+		addrs[i] = m.Addr
+	}
+	return strings.Join(addrs, ",")
+}
+
+// Client returns a client of the whole cluster; it is closed with the test.
+func (e *Etcd) Client() *clientv3.Client {
+	e.t.Helper()
+	c, err := clientv3.New(clientv3.Config{
+		Endpoints: strings.Split(e.Endpoints(), ","),
+		Logger:    zap.NewNop(),
+	})
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { _ = c.Close() })
+	return c
+}
+
+// Leader returns the index of the member that leads. It waits until one does.
+func (e *Etcd) Leader() int {
+	e.t.Helper()
+	c := e.Client()
+	for end := time.Now().Add(startTimeout); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		for i, m := range e.Members {
+			if m.leads(c) {
+				return i
+			}
+		}
+	}
+	e.t.Fatalf("etcd has no leader after %v", startTimeout)
+	return 0
+}
+
+func (m *Member) leads(c *clientv3.Client) bool {
+	if m.Ended() {
+		return false
+	}
+	// A member that is paused does not answer; half a second is plenty for
+	// one that is not.
+	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
+	defer cancel()
+	status, err := c.Status(ctx, m.Addr)
+	return err == nil && status.Header.MemberId == status.Leader
+}
+
+// freePorts returns addresses on loopback that nobody listens on. Somebody
+// could take one before it is used; they come from the range that the system
+// gives out in turn, so that it does not give the same ones soon again.
+func freePorts(t testing.TB, n int) []string {
+	t.Helper()
+	addrs := make([]string, n)
+	for i := range addrs {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close() // after all were chosen, so that they differ
+		addrs[i] = l.Addr().String()
+	}
+	return addrs
+}

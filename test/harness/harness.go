@@ -1,0 +1,97 @@
+// Package harness starts whole programs for tests: Holdfast itself, built once
+// with the race detector, and etcd members, as processes on real sockets,
+// which a test can stop, freeze, kill and start again. Every process ends with
+// its test; its log is shown when the test failed.
+//
+//	func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+//
+//	r := harness.Start(t, "--data-dir="+harness.Dir(t))
+//	alice := r.Client()
+//	got := alice.Must(t, "POST", "/v1/mutexes/deploy/acquire", nil)
+package harness
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+const module = "github.com/holdfast-lock/holdfast/"
+
+// Main runs the tests of a package and removes what was built for them. Call
+// it in TestMain.
+func Main(m *testing.M) int {
+	defer programs.remove()
+	return m.Run()
+}
+
+// programs are the binaries of this run.
+var programs = builds{paths: make(map[string]string)}
+
+type builds struct {
+	mu    sync.Mutex
+	dir   string            // guarded by mu
+	paths map[string]string // guarded by mu
+}
+
+// program returns the path of a program of this module, built with flags.
+func (b *builds) program(t testing.TB, pkg string, flags ...string) string {
+	t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if path, ok := b.paths[pkg]; ok {
+		return path
+	}
+	if b.dir == "" {
+		dir, err := os.MkdirTemp("", "holdfast-bin")
+		if err != nil {
+			t.Fatal(err)
+		}
+		// So that a program can also be started as another user.
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		b.dir = dir
+	}
+	path := filepath.Join(b.dir, filepath.Base(pkg))
+	args := append(append([]string{"build"}, flags...), "-o", path, module+pkg)
+	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
+		t.Fatalf("go %v: %v\n%s", args, err, out)
+	}
+	b.paths[pkg] = path
+	return path
+}
+
+func (b *builds) remove() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.dir != "" {
+		_ = os.RemoveAll(b.dir)
+	}
+}
+
+// Program returns the path of the Holdfast binary, built with the race
+// detector at the first call.
+func Program(t testing.TB) string {
+	t.Helper()
+	return programs.program(t, "cmd/api", "-race")
+}
+
+// Dir returns a new directory whose path is short enough for a unix socket in
+// it, which that of testing.T.TempDir may not be.
+func Dir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "hf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := os.RemoveAll(dir); err != nil {
+			t.Error(fmt.Errorf("remove a directory of the test: %w", err))
+		}
+	})
+	return filepath.Join(dir, "data")
+}

@@ -1,0 +1,78 @@
+package harness
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Replica is a running Holdfast.
+type Replica struct {
+	*Process
+	addr string
+	args []string
+	took time.Duration
+}
+
+// Start starts Holdfast on a free port of loopback and returns when it serves.
+// args come after --listen, and win over it.
+func Start(t testing.TB, args ...string) *Replica {
+	t.Helper()
+	return start(t, append([]string{"--listen=127.0.0.1:0"}, args...))
+}
+
+func start(t testing.TB, args []string) *Replica {
+	t.Helper()
+	cmd := Command(t, args...)
+	begin := time.Now()
+	r := &Replica{Process: launch(t, "holdfast", cmd), args: args}
+	line := r.await("listening", func(line string) bool { return logged(line).Msg == "listening" })
+	r.took = time.Since(begin)
+	r.addr = logged(line).Addr
+	return r
+}
+
+// Command returns a Holdfast that is not started, without any HOLDFAST_
+// variable of the tests' own environment.
+func Command(t testing.TB, args ...string) *exec.Cmd {
+	t.Helper()
+	cmd := exec.Command(Program(t), args...)
+	for _, kv := range os.Environ() {
+		if !strings.HasPrefix(kv, "HOLDFAST_") {
+			cmd.Env = append(cmd.Env, kv)
+		}
+	}
+	return cmd
+}
+
+// Again starts a replica that has ended once more, on the same address and
+// with the same flags.
+func (r *Replica) Again() *Replica {
+	r.t.Helper()
+	r.Wait(startTimeout)
+	return start(r.t, append(append([]string{}, r.args...), "--listen="+r.addr))
+}
+
+// Addr returns host:port.
+func (r *Replica) Addr() string { return r.addr }
+
+// URL returns the address for clients.
+func (r *Replica) URL() string { return "http://" + r.addr }
+
+// StartTook returns how long it took from the start to serving.
+func (r *Replica) StartTook() time.Duration { return r.took }
+
+// Client returns a new client of the replica, with connections of its own.
+func (r *Replica) Client() *Client { return NewClient(r.URL()) }
+
+// entry is a line of the log.
+type entry struct{ Msg, Addr string }
+
+func logged(line string) entry {
+	var e entry
+	_ = json.Unmarshal([]byte(line), &e) // what is not JSON is not an entry
+	return e
+}
