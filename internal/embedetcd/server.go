@@ -180,7 +180,7 @@ func (s *Server) Stop() {
 	s.stop.Do(func() {
 		close(s.closing)
 		s.log.close()
-		_ = s.client.Close() // ends watches; its error is that of a cancelled context
+		_ = s.client.Close() // ends watches; its error is that of a canceled context
 		if !s.log.failed() { // else goroutines are missing that Close would wait for
 			s.etcd.Close()
 			s.watch.Wait()

@@ -1,0 +1,21 @@
+.DEFAULT_GOAL := help
+.PHONY: help run test lint generate bench
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+
+run: ## the service on http://127.0.0.1:8080, with an etcd inside, keeping its data in holdfast-data
+	go run ./cmd/api
+
+test: ## every test, with the race detector, against real etcd and whole processes
+	go test -race ./...
+
+lint: ## the linters of the code and of the contract
+	scripts/golangci-lint run ./...
+	scripts/lint-openapi
+
+generate: ## what is generated from the contract
+	go generate ./...
+
+bench: ## benchmarks
+	go test -run '^$$' -bench . -benchmem ./...
