@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 
 	"go.uber.org/zap"
@@ -23,50 +22,18 @@ type bridge struct {
 
 // bridgeState is what a bridge shares with those made from it by With.
 type bridgeState struct {
-	fatal chan error // the first fatal message
-	dead  atomic.Bool
-
-	mu      sync.Mutex
-	started bool     // guarded by mu
-	stopped bool     // guarded by mu
-	held    []func() // guarded by mu; what was logged before it started
+	fatal   chan error // the first fatal message
+	dead    atomic.Bool
+	stopped atomic.Bool
 }
 
 func newBridge(log *slog.Logger) *bridge {
 	return &bridge{log: log.With("component", "etcd"), bridgeState: &bridgeState{fatal: make(chan error, 1)}}
 }
 
-// open logs what was held back and lets through what comes. Of a start that
-// fails nothing is logged: its error says it, in one line.
-func (b *bridge) open() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.started = true
-	for _, write := range b.held {
-		write()
-	}
-	b.held = nil
-}
-
 // close keeps back what etcd says of its listeners when it is stopped: it
 // calls that errors.
-func (b *bridge) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.stopped = true
-}
-
-func (b *bridge) write(record func()) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case b.stopped:
-	case b.started:
-		record()
-	default:
-		b.held = append(b.held, record)
-	}
-}
+func (b *bridge) close() { b.stopped.Store(true) }
 
 // zap returns a logger on the bridge. A message at level fatal or panic ends
 // its goroutine only, and is then the error of Start, or of Err: a process
@@ -102,7 +69,7 @@ func (b *bridge) With(fields []zapcore.Field) zapcore.Core {
 
 // Check implements zapcore.Core.
 func (b *bridge) Check(e zapcore.Entry, ce *zapcore.CheckedEntry) *zapcore.CheckedEntry {
-	if !b.Enabled(e.Level) || usual[e.Message] {
+	if !b.Enabled(e.Level) || usual[e.Message] || b.stopped.Load() {
 		return ce
 	}
 	return ce.AddCore(e, b)
@@ -119,7 +86,7 @@ func (b *bridge) Write(e zapcore.Entry, fields []zapcore.Field) error {
 	for k, v := range values {
 		attrs = append(attrs, slog.Any(k, v))
 	}
-	b.write(func() { b.log.LogAttrs(context.Background(), level, e.Message, attrs...) })
+	b.log.LogAttrs(context.Background(), level, e.Message, attrs...)
 	return nil
 }
 

@@ -64,7 +64,6 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 		dir.close()
 		return nil, fmt.Errorf("data directory %q: etcd: %w", cfg.Dir, err)
 	}
-	log.open()
 	s := &Server{
 		etcd: e, client: v3client.New(e.Server), dir: dir, log: log,
 		errs: make(chan error, 1), closing: make(chan struct{}),
