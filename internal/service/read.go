@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"iter"
+	"strings"
 )
 
 // Mutex reads a mutex; with After it waits, up to the longest poll, until
@@ -49,4 +50,17 @@ func (s *Service) Events(ctx context.Context, name Name, after *EventID) iter.Se
 // List returns a page of mutexes. Errors: as of Store.List.
 func (s *Service) List(ctx context.Context, req ListRequest) (Page, error) {
 	return s.store.List(ctx, req)
+}
+
+// Selects reports whether m is among those that the request asks for,
+// whatever page it is on.
+func (r ListRequest) Selects(m Mutex) bool {
+	for k, want := range r.Labels {
+		if got, ok := m.Settings.Labels[k]; !ok || got != want {
+			return false
+		}
+	}
+	return strings.HasPrefix(string(m.Name), r.Prefix) &&
+		(r.State == "" || m.State == r.State) &&
+		(r.Owner == "" || m.Owner != nil && m.Owner.Contender == r.Owner)
 }

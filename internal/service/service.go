@@ -45,6 +45,9 @@ func (s *Service) Ready(ctx context.Context) error {
 // waiting returns a context that also ends when the replica drains.
 func (s *Service) waiting(ctx context.Context) (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancelCause(ctx)
+	if s.draining.Err() != nil {
+		cancel(errDraining) // AfterFunc would, but in its own time
+	}
 	stop := context.AfterFunc(s.draining, func() { cancel(errDraining) })
 	return ctx, func() { stop(); cancel(nil) }
 }

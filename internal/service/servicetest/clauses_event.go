@@ -2,6 +2,7 @@ package servicetest
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -111,7 +112,7 @@ var eventClauses = []clause{
 		for _, err := range s.store.Events(ctx, deploy.name, nil) {
 			last = err
 		}
-		if last != gone {
+		if !errors.Is(last, gone) {
 			s.t.Errorf("got error %v, want %v", last, gone)
 		}
 	}},

@@ -30,7 +30,7 @@ var repeatClauses = []clause{
 		deploy.withoutReplies(func() {
 			wait := bob.waits()
 			deploy.party("carol").waits()
-			alice.release("op")
+			alice.releaseIsRefused(service.KindOutcomeUnknown)
 			wait.fails(service.KindOutcomeUnknown)
 		})
 		deploy.becomesIdle() // the grants passed on until nobody was left
@@ -63,7 +63,10 @@ var repeatClauses = []clause{
 		alice := deploy.party("alice")
 		alice.acquires()
 		bob := deploy.party("bob").waits()
-		deploy.withoutReplies(func() { alice.release("op") })
+		deploy.withoutReplies(func() {
+			_, err := alice.release("op")
+			s.kind(err, service.KindOutcomeUnknown)
+		})
 		alice.releaseSays(service.ReleasedNow, "op")
 		bob.acquires()
 		deploy.isOwnedBy("bob")

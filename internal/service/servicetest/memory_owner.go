@@ -27,16 +27,16 @@ type windows struct {
 
 // view is the ownership as of now.
 func (o *owner) view() service.Ownership {
-	w := o.windows
+	w, now := o.windows, time.Now()
 	return service.Ownership{
 		Contender:           o.party.Contender,
 		Fence:               o.fence,
 		AcquiredAt:          o.acquired,
-		Held:                time.Since(o.acquired),
+		Held:                now.Sub(o.acquired),
 		TTL:                 w.ttl,
 		Transition:          w.window - w.ttl,
-		TTLRemaining:        max(0, time.Until(w.ttlAt)),
-		TransitionRemaining: max(0, time.Until(w.endsAt)),
+		TTLRemaining:        max(0, w.ttlAt.Sub(now)),
+		TransitionRemaining: max(0, w.endsAt.Sub(now)),
 		Metadata:            maps.Clone(o.metadata),
 	}
 }
