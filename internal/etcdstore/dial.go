@@ -1,0 +1,195 @@
+package etcdstore
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+	"go.uber.org/zap"
+)
+
+const (
+	// gRPC allows no more frequent pings than every 10 s.
+	pingEvery   = 10 * time.Second
+	pingTimeout = 5 * time.Second
+
+	// diagnose bounds the look at why nobody answered.
+	diagnose = time.Second
+)
+
+// Client is etcd's client, by a name for those who only hand it on.
+type Client = clientv3.Client
+
+// DialConfig says how to reach an etcd cluster.
+type DialConfig struct {
+	Endpoints      []string // host:port, or URLs with http, https, unix or unixs
+	CA, Cert, Key  string   // files in PEM; "" = the system's roots, no certificate
+	User, Password string   // "" = no login
+	Timeout        time.Duration
+	Log            *slog.Logger
+}
+
+// Dial returns a client when one of the endpoints answers. Its error is one
+// line: a file that cannot be used, a login that was refused, or, after
+// Timeout, why each endpoint did not answer. The client reads the certificate
+// again for every connection.
+func Dial(ctx context.Context, cfg DialConfig) (*Client, error) {
+	tlsCfg, err := cfg.tls()
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, cfg.Timeout)
+	defer cancel()
+	client, err := clientv3.New(clientv3.Config{
+		Endpoints:            cfg.Endpoints,
+		TLS:                  tlsCfg,
+		Username:             cfg.User,
+		Password:             cfg.Password,
+		DialTimeout:          cfg.Timeout,
+		DialKeepAliveTime:    pingEvery,
+		DialKeepAliveTimeout: pingTimeout,
+		Logger:               zap.NewNop(), // every failure reaches a caller
+	})
+	if err == nil {
+		err = anyAnswers(ctx, client, cfg.Log)
+		if err != nil {
+			_ = client.Close()
+		}
+	}
+	switch {
+	case err == nil:
+		return client, nil
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, fmt.Errorf("no etcd answered within %v: %s", cfg.Timeout, reasons(cfg.Endpoints, tlsCfg))
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	default:
+		return nil, fmt.Errorf("etcd: %w", err)
+	}
+}
+
+// anyAnswers returns nil with the first answer of an endpoint, else the first
+// error.
+func anyAnswers(ctx context.Context, client *Client, log *slog.Logger) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	defer wg.Wait()
+	defer cancel()
+	endpoints := client.Endpoints()
+	errs := make(chan error, len(endpoints))
+	for _, ep := range endpoints {
+		wg.Go(func() {
+			status, err := client.Status(ctx, ep)
+			if err == nil {
+				log.DebugContext(ctx, "etcd answers", "endpoint", ep, "version", status.Version)
+			}
+			errs <- err
+		})
+	}
+	var first error
+	for range endpoints {
+		err := <-errs
+		if err == nil {
+			return nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return first
+}
+
+// reasons looks at each endpoint once more: the client itself reports nothing
+// but its deadline.
+func reasons(endpoints []string, cfg *tls.Config) string {
+	ctx, cancel := context.WithTimeout(context.Background(), diagnose)
+	defer cancel()
+	texts := make([]string, len(endpoints))
+	var wg sync.WaitGroup
+	for i, ep := range endpoints {
+		wg.Go(func() { texts[i] = ep + ": " + reason(ctx, ep, cfg) })
+	}
+	wg.Wait()
+	return strings.Join(texts, "; ")
+}
+
+func reason(ctx context.Context, endpoint string, cfg *tls.Config) string {
+	network, address, secure := split(endpoint)
+	conn, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		var op *net.OpError
+		if errors.As(err, &op) {
+			err = op.Err // the address is in the line already
+		}
+		return err.Error()
+	}
+	defer conn.Close()
+	if secure || cfg != nil {
+		c := cfg.Clone()
+		if c.ServerName == "" {
+			c.ServerName, _, _ = net.SplitHostPort(address)
+		}
+		if err := tls.Client(conn, c).HandshakeContext(ctx); err != nil {
+			return err.Error()
+		}
+	}
+	return "something listens there, but it did not answer as etcd does"
+}
+
+// split returns what to dial for an endpoint, and whether it speaks TLS.
+func split(endpoint string) (network, address string, secure bool) {
+	u, err := url.Parse(endpoint)
+	if err != nil || !strings.Contains(endpoint, "://") {
+		return "tcp", endpoint, false
+	}
+	switch u.Scheme {
+	case "unix", "unixs":
+		return "unix", u.Host + u.Path, u.Scheme == "unixs"
+	default:
+		return "tcp", u.Host, u.Scheme == "https"
+	}
+}
+
+// tls returns the settings for TLS, nil where nothing asks for it.
+func (cfg DialConfig) tls() (*tls.Config, error) {
+	secure := cfg.CA != "" || cfg.Cert != ""
+	for _, ep := range cfg.Endpoints {
+		_, _, s := split(ep)
+		secure = secure || s
+	}
+	if !secure {
+		return nil, nil
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	if cfg.CA != "" {
+		pem, err := os.ReadFile(cfg.CA)
+		if err != nil {
+			return nil, fmt.Errorf("certificate authority: %w", err)
+		}
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("certificate authority: no certificate in %s", cfg.CA)
+		}
+	}
+	if cfg.Cert != "" {
+		load := func() (*tls.Certificate, error) {
+			pair, err := tls.LoadX509KeyPair(cfg.Cert, cfg.Key)
+			return &pair, err
+		}
+		if _, err := load(); err != nil {
+			return nil, fmt.Errorf("client certificate: %w", err)
+		}
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return load() }
+	}
+	return c, nil
+}
