@@ -106,8 +106,11 @@ var acquireClauses = []clause{
 		alice := deploy.party("alice")
 		first := alice.acquires(ttl(300*time.Millisecond), transition(10*time.Second))
 		s.eventually("the transition window", func() bool { return deploy.reads().State == service.StateTransition })
-		again := alice.acquires(ttl(8*time.Second), transition(4*time.Second))
+		again := alice.acquires(ttl(8*time.Second), transition(4*time.Second), metadata("job", "18"))
 		s.isFresh(again, 8*time.Second, 4*time.Second)
+		if got := alice.guards(); got.TTL != 8*time.Second || got.Metadata["job"] != "18" {
+			s.t.Errorf("got %+v from a guard, want what was asked last", got)
+		}
 		if again.Fence != first.Fence || deploy.fence() != first.Fence {
 			s.t.Errorf("got fence %d, want still %d", again.Fence, first.Fence)
 		}

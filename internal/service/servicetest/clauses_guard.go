@@ -63,7 +63,7 @@ var guardClauses = []clause{
 		}
 		var reqs []service.GuardRequest
 		var want []service.Fence
-		for i := range 30 {
+		for i := range 130 { // more than fit into one proposal to etcd
 			p := s.mutex(fmt.Sprintf("deploy-%d", i)).party("alice")
 			fence := p.acquires().Fence
 			if i%3 == 0 {

@@ -51,9 +51,10 @@ var lostClauses = []clause{
 		deploy := s.mutex("deploy")
 		alice := deploy.party("alice")
 		lost := alice.isGranted()
-		again := alice.acquires()
-		lost.Lost()
-		s.remains("owned by alice", func() bool { return deploy.fence() == again.Fence })
+		again := alice.isGranted()
+		lost.Lost() // before the newer client is told
+		fence := again.told().Fence
+		s.remains("owned by alice", func() bool { return deploy.fence() == fence })
 		alice.guards()
 	}},
 	{"P3 a grant that was guarded is not undone", func(s *scene) {

@@ -85,6 +85,9 @@ var releaseClauses = []clause{
 		bob.releaseSays(service.LeftLine, "op-1")
 		bob.releaseSays(service.LeftLine, "op-1")
 		bob.releaseSays(service.LeftLine, "")
+		if e := bob.guardIsRefused(service.KindNotOwner); e.Ended != service.EndedUnknown {
+			s.t.Errorf("got ended %q, want unknown: it never owned", e.Ended)
+		}
 		deploy.isOwnedBy("alice")
 	}},
 	{"P8 a late duplicate of leaving does not free what came after", func(s *scene) {

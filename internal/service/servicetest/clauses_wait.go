@@ -133,8 +133,13 @@ var waitClauses = []clause{
 			alice, bob := deploy.party("alice"), deploy.party("bob")
 			alice.acquires()
 			wait := bob.waits()
-			go wait.hangUp(gone)
-			alice.releases()
+			if i%2 == 0 {
+				go wait.hangUp(gone)
+				alice.releases()
+			} else { // it is bob's turn, whether he has noticed or not
+				alice.releases()
+				wait.hangUp(gone)
+			}
 			wait.ends()
 			if wait.err == nil {
 				wait.acquires()
@@ -164,6 +169,25 @@ var waitClauses = []clause{
 		}
 		bob.releases()
 		carol.acquires()
+	}},
+	{"P8 a poll that repeats one which is being granted gets the same", func(s *scene) {
+		for i := range 30 {
+			deploy := s.mutex(fmt.Sprintf("deploy-%d", i))
+			alice, bob := deploy.party("alice"), deploy.party("bob")
+			alice.acquires()
+			older := bob.waits()
+			newer := bob.polls(time.Minute)
+			alice.releases()
+			held := newer.acquires()
+			older.ends()
+			if older.err != nil {
+				older.fails(service.KindSuperseded)
+			} else if got := older.acquires(); got.Fence != held.Fence {
+				s.t.Fatalf("got fences %d and %d, want one", got.Fence, held.Fence)
+			}
+			deploy.isOwnedBy("bob")
+			deploy.lineIs()
+		}
 	}},
 	{"a poll whose place was released ends", func(s *scene) {
 		deploy := s.mutex("deploy")

@@ -37,7 +37,6 @@ func (m *Memory) ask(ctx context.Context, req service.AcquireRequest) (*poll, er
 	}
 	terms, err := m.settings(mx).Grant(mx.isDeclared(), req.Asked)
 	if err != nil {
-		err.(*service.Error).Mutex = mx.name
 		return nil, err
 	}
 	if mx.ownedBy(req.Party.Pair) {

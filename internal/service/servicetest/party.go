@@ -150,10 +150,10 @@ func (p *party) polls(wait time.Duration, mods ...mod) *polling {
 	ctx, hangUp := context.WithCancelCause(p.lock.t.Context())
 	w := &polling{party: p, hangUp: hangUp, done: make(chan struct{})}
 	p.lock.t.Cleanup(func() { hangUp(nil); <-w.done })
-	req := p.request(wait, mods)
+	store, req := p.lock.store, p.request(wait, mods)
 	go func() {
 		defer close(w.done)
-		w.grant, w.err = p.lock.store.Acquire(ctx, req)
+		w.grant, w.err = store.Acquire(ctx, req)
 		w.endedAt = time.Now()
 	}()
 	return w
