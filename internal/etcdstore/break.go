@@ -1,0 +1,57 @@
+package etcdstore
+
+import (
+	"context"
+
+	"github.com/holdfast-lock/holdfast/internal/service"
+)
+
+// Break implements service.Store.
+func (s *Store) Break(ctx context.Context, req service.BreakRequest) (service.PastOwnership, error) {
+	name := req.Mutex
+	for ctx.Err() == nil {
+		if _, _, err := s.readMutex(name); err != nil {
+			return service.PastOwnership{}, err
+		}
+		v := s.view.look(name, "", false)
+		if v.owner == nil || v.owner.fence != req.Fence {
+			return s.brokenBefore(req, &v)
+		}
+		out, err := s.end(name, v.owner, ending{how: service.EndedBroken, reason: req.Reason})
+		if err != nil {
+			return service.PastOwnership{}, unwritten(name, err)
+		}
+		if out.done {
+			s.log.Warn("lock broken", "audit", true, "mutex", name, "contender_id", v.owner.rec.Contender,
+				"fencing_token", v.owner.fence, "reason", req.Reason)
+			return service.PastOwnership{
+				Contender: v.owner.rec.Contender, Fence: v.owner.fence, AcquiredAt: v.owner.rec.AcquiredAt,
+				EndedAt: now(), Ended: service.EndedBroken, Reason: req.Reason,
+			}, nil
+		}
+	}
+	return service.PastOwnership{}, ended(ctx)
+}
+
+// brokenBefore answers a break that was done already, or that names an
+// ownership which is not the present one.
+func (s *Store) brokenBefore(req service.BreakRequest, v *sight) (service.PastOwnership, error) {
+	past, err := s.settledOf(req.Mutex)
+	if err != nil {
+		return service.PastOwnership{}, err
+	}
+	for _, rec := range past {
+		if rec.Fence == req.Fence && rec.Ended == service.EndedBroken {
+			return rec.past(), nil
+		}
+	}
+	e := &service.Error{
+		Kind: service.KindPreconditionFailed, Mutex: req.Mutex, Field: "fencing_token",
+		Detail: "this is not the fencing token of the present ownership",
+	}
+	if v.owner != nil {
+		o := s.ownership(v.owner)
+		e.Holder = &o
+	}
+	return service.PastOwnership{}, e
+}

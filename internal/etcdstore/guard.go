@@ -1,0 +1,140 @@
+package etcdstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-lock/holdfast/internal/service"
+)
+
+// guarding counts a guard that arrived before W was over: while it is in
+// flight, we do not end the ownership. inTime is false when there is nothing
+// to suspend. done is called when the outcome is known.
+func (v *view) guarding(name service.Name, pair service.Pair) (inTime bool, done func()) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	m := v.mutexes[name]
+	if m == nil || m.owner == nil || m.owner.rec.Pair != pair || v.clock.Now() >= m.owner.end {
+		return false, func() {}
+	}
+	h := m.owner.hold
+	h.guards++
+	return true, func() {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		h.guards--
+		v.tend(m)
+	}
+}
+
+// Guard implements service.Store.
+func (s *Store) Guard(ctx context.Context, req service.GuardRequest) (service.Ownership, error) {
+	name, pair := req.Mutex, req.Party.Pair
+	inTime, done := s.view.guarding(name, pair)
+	defer done()
+	var set settled
+	fresh := false
+	for ctx.Err() == nil {
+		v := s.view.look(name, pair, false)
+		g := s.planGuard(name, pair, &v, inTime)
+		switch {
+		case g.over:
+			// It is ours to end, and was not yet; the answer is what it becomes.
+			if err := s.expire(name, v.owner); err != nil {
+				return service.Ownership{}, unwritten(name, err)
+			}
+			fresh = false
+		case g.owned && !g.reached:
+			own, out, err := s.guard(g)
+			if out.done || err != nil {
+				return own, unwritten(name, err)
+			}
+			set, fresh = out.settled, out.fresh
+		case !fresh:
+			found, err := s.refresh(name, pair)
+			if err != nil {
+				return service.Ownership{}, err
+			}
+			set, fresh = found, true
+		case g.reached:
+			return service.Ownership{}, &service.Error{Kind: service.KindMaxHoldReached, Mutex: name, Fence: v.owner.fence}
+		default:
+			err := s.notOwner(name, set, &v)
+			if set.rec != nil && set.rec.MaxHold {
+				err.Kind = service.KindMaxHoldReached
+			}
+			return service.Ownership{}, err
+		}
+	}
+	return service.Ownership{}, ended(ctx)
+}
+
+// guardPlan is a guard before it is committed.
+type guardPlan struct {
+	name    service.Name
+	owned   bool // by the party, as far as the view knows
+	over    bool // W has passed, we are the home, and the guard came after
+	reached bool // the ownership is at its declared age
+	o       *owner
+	v       *sight
+	rec     ownerRecord
+}
+
+func (s *Store) planGuard(name service.Name, pair service.Pair, v *sight, inTime bool) guardPlan {
+	g := guardPlan{name: name, o: v.owner, v: v}
+	if g.o == nil || g.o.rec.Pair != pair {
+		return g
+	}
+	g.owned = true
+	g.over = !inTime && g.o.rec.Replica == s.id && s.clock.Now() >= g.o.end
+	terms := g.o.rec.terms()
+	terms.MaxHold = 0
+	if d := v.settings(); d != nil {
+		terms = d.Renew(true, g.o.rec.domain())
+	}
+	var held time.Duration
+	g.rec, held = s.renewed(g.o, terms)
+	g.reached = terms.MaxHold > 0 && held >= terms.MaxHold
+	return g
+}
+
+// compare adds to t what a guard rests on: the revision that the windows were
+// counted from, and the settings that the new ones come from. Without the
+// first, a heartbeat in flight revives what was released in the same moment.
+func (g *guardPlan) compare(s *Store, t *txn) {
+	t.unchanged(s.keys.owner(g.name), g.o.rev)
+	t.unchanged(s.keys.declared(g.name), g.v.declaredRev)
+}
+
+// guard commits one guard.
+func (s *Store) guard(g guardPlan) (service.Ownership, outcome, error) {
+	pool, lease, done, err := s.leaseFor(g.o, g.rec.terms())
+	if err != nil {
+		return service.Ownership{}, outcome{}, unread(g.name, err)
+	}
+	defer done()
+	t := &txn{otherwise: s.reading(g.name, g.rec.Pair)}
+	g.compare(s, t)
+	t.put(s.keys.owner(g.name), g.rec, lease)
+	resp, err := s.commit(t)
+	if leaseGone(err) {
+		pool.forget(lease)
+		return service.Ownership{}, outcome{}, nil
+	}
+	if err != nil {
+		return service.Ownership{}, outcome{}, err
+	}
+	if !resp.Succeeded {
+		set, err := s.learn(g.name, resp)
+		return service.Ownership{}, outcome{settled: set, fresh: err == nil}, unread(g.name, err)
+	}
+	return s.guarded(g, resp.Header.Revision, lease), outcome{done: true}, nil
+}
+
+// guarded takes a committed guard into the view.
+func (s *Store) guarded(g guardPlan, rev, lease int64) service.Ownership {
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	s.view.applyOwner(s.view.at(g.name), &g.rec, rev, lease)
+	return ownershipOf(g.o.fence, g.rec, time.Duration(g.rec.HeldMs)*time.Millisecond)
+}

@@ -1,0 +1,124 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+)
+
+// replicaTTL is how long after its last sign a replica counts as alive. etcd
+// grants no less than 2 s, and looks for the expired every 500 ms.
+const replicaTTL = 3 * time.Second
+
+// idleAfter is how long the heartbeat goes on after the last ownership or
+// waiter: an idle service writes nothing.
+const idleAfter = time.Minute
+
+// heartbeat says in etcd that this replica is alive, and tells the window
+// clock that it can commit.
+type heartbeat struct {
+	mu     sync.Mutex
+	lease  int64     // 0 = none; guarded by mu
+	beats  bool      // the loop is on; guarded by mu
+	needed time.Time // when somebody last needed it; guarded by mu
+}
+
+// awake makes sure that this replica's key is in etcd, for without it nobody
+// hands anything over to us. It writes only when the service was idle.
+func (s *Store) awake() error {
+	h := &s.heart
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.needed = time.Now()
+	if h.beats {
+		return nil
+	}
+	if err := s.beat(h); err != nil {
+		return err
+	}
+	h.beats = true
+	s.wg.Go(s.beatOn)
+	return nil
+}
+
+// beatOn is the loop; it ends when the service has been idle for a while.
+func (s *Store) beatOn() {
+	h := &s.heart
+	for s.sleep(beatEvery) {
+		h.mu.Lock()
+		if s.view.isActive() {
+			h.needed = time.Now()
+		}
+		if time.Since(h.needed) > idleAfter {
+			h.beats, h.lease = false, 0
+			h.mu.Unlock()
+			return
+		}
+		h.mu.Unlock()
+		for s.ctx.Err() == nil {
+			at := time.Now()
+			err := s.beat(h)
+			if err == nil {
+				break
+			}
+			s.log.Warn("no heartbeat", "cause", err)
+			// No longer than needed: the end of an outage is when it commits.
+			s.sleep(max(0, tickEvery-time.Since(at)))
+		}
+	}
+}
+
+// beat commits one heartbeat. The keepalive alone would prove nothing: it
+// succeeds while etcd is out of space.
+func (s *Store) beat(h *heartbeat) error {
+	ctx, cancel := context.WithTimeout(s.ctx, beatTimeout)
+	defer cancel()
+	if h.lease != 0 {
+		if _, err := s.cli.KeepAliveOnce(ctx, clientv3.LeaseID(h.lease)); leaseGone(err) {
+			h.lease = 0
+		}
+	}
+	if h.lease == 0 {
+		resp, err := s.cli.Grant(ctx, int64(replicaTTL/time.Second))
+		if err != nil {
+			return err
+		}
+		h.lease = int64(resp.ID)
+	}
+	_, err := s.cli.Put(ctx, s.keys.replica(s.id), encode(replicaRecord{header: current, At: now()}), clientv3.WithLease(clientv3.LeaseID(h.lease)))
+	if leaseGone(err) {
+		h.lease = 0
+	}
+	if err != nil {
+		return err
+	}
+	s.clock.Committed()
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	s.view.applyReplica(s.id, true)
+	return nil
+}
+
+// retire takes this replica out, so that others need not wait for its lease.
+func (s *Store) retire(ctx context.Context) error {
+	h := &s.heart
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.lease == 0 {
+		return nil
+	}
+	_, err := s.cli.Delete(ctx, s.keys.replica(s.id))
+	if errors.Is(err, context.DeadlineExceeded) {
+		return nil // its lease lapses by itself
+	}
+	return err
+}
+
+func (v *view) isActive() bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.active > 0
+}

@@ -1,0 +1,225 @@
+package etcdstore
+
+import (
+	"context"
+	"time"
+
+	"github.com/holdfast-lock/holdfast/internal/service"
+)
+
+// join writes our place in line, present, or takes it over from an older poll
+// of ours. nil without an error: decide again.
+//
+// Compared: somebody owns the mutex. When the last owner went in that moment
+// without having seen us, this fails and we take the mutex; when our write
+// comes first, the owner's end fails and hands over to us. Joins do not
+// compare the line, so that those who come together do not hinder each other.
+func (a *acquiring) join(v *sight) (*entry, error) {
+	if a.settled.spent() {
+		return nil, a.spent()
+	}
+	terms, err := a.terms(v)
+	if err != nil {
+		return nil, a.proven(err)
+	}
+	s, name, pair := a.s, a.req.Mutex, a.req.Party.Pair
+	line, err := s.reserve(&s.linePool)
+	if err != nil {
+		return nil, unread(name, err)
+	}
+	pool := s.ownerPool(terms.Window())
+	own, err := s.reserve(pool)
+	if err != nil {
+		s.linePool.done(line)
+		return nil, unread(name, err)
+	}
+	a.hold(line, pool, own)
+
+	rec := entryRecord{
+		header: current, Contender: a.req.Party.Contender, Joined: a.joined, JoinedAt: now(), Present: true,
+		Poll: a.poll.id, Replica: s.id, Lease: own.id, Metadata: a.req.Metadata, asked: newAsked(a.req.Asked),
+	}
+	t := &txn{otherwise: s.reading(name, pair)}
+	if v.owner != nil {
+		t.exists(s.keys.owner(name))
+	} else {
+		// Idle, with others before us: they are being promoted.
+		t.unchanged(s.keys.entry(name, v.head.pair), v.head.rev)
+	}
+	t.unchanged(s.keys.settled(name, pair), a.settled.rev)
+	t.unchanged(s.keys.declared(name), v.declaredRev)
+	if v.mine != nil {
+		rec.Joined, rec.JoinedAt = v.mine.joined, v.mine.rec.JoinedAt
+		t.unchanged(s.keys.entry(name, pair), v.mine.rev)
+	} else {
+		t.absent(s.keys.entry(name, pair))
+	}
+	if full, err := a.limit(t, v); full {
+		return nil, err
+	}
+	t.put(s.keys.entry(name, pair), rec, line.id)
+	return a.joinWith(t, rec, line.id, own.id)
+}
+
+func (a *acquiring) joinWith(t *txn, rec entryRecord, line, own int64) (*entry, error) {
+	s, name, pair := a.s, a.req.Mutex, a.req.Party.Pair
+	resp, err := s.commit(t)
+	if leaseGone(err) {
+		s.forgetLease(line)
+		s.forgetLease(own)
+		return nil, nil
+	}
+	if err != nil {
+		return nil, unwritten(name, err)
+	}
+	if !resp.Succeeded {
+		return nil, a.learn(resp)
+	}
+	rev := resp.Header.Revision
+	if a.joined = rec.Joined; a.joined == 0 {
+		a.joined = rev
+	}
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	m := s.view.at(name)
+	s.view.applyEntry(m, pair, &rec, rev)
+	return &entry{pair: pair, rec: rec, rev: rev, joined: a.joined}, nil
+}
+
+// limit refuses to make the line longer than is declared. Only then does a
+// join compare the line, for its length is what it decides on. Who has a place
+// keeps it.
+func (a *acquiring) limit(t *txn, v *sight) (full bool, err error) {
+	if v.declared == nil || v.declared.MaxWaiters == 0 || v.mine != nil {
+		return false, nil
+	}
+	others := a.s.view.look(a.req.Mutex, a.req.Party.Pair, true).waiters
+	if others >= v.declared.MaxWaiters {
+		return true, a.proven(&service.Error{
+			Kind: service.KindTooManyWaiters, Mutex: a.req.Mutex, Waiters: others, RetryAfter: time.Second,
+		})
+	}
+	t.nothingNewer(a.s.keys.line(a.req.Mutex), v.rev)
+	return false, nil
+}
+
+// wait waits for the turn of the place e. It ends with a grant, with the end of
+// patience, with ctx, or with a newer poll of the same party.
+func (a *acquiring) wait(ctx context.Context, e *entry) (*grant, error) {
+	timer := time.NewTimer(time.Until(a.until))
+	defer timer.Stop()
+	a.fresh = false
+	for {
+		v := a.s.view.look(a.req.Mutex, a.req.Party.Pair, false)
+		g, over, err := a.turn(&v, e)
+		if over || err != nil {
+			return g, err
+		}
+		select {
+		case <-a.poll.woke:
+		case <-timer.C:
+			return a.giveUp(ctx)
+		case <-ctx.Done():
+			return a.giveUp(ctx)
+		}
+	}
+}
+
+// turn looks at what became of our place; over means that the wait is.
+func (a *acquiring) turn(v *sight, e *entry) (g *grant, over bool, err error) {
+	switch {
+	case v.owner != nil && v.owner.rec.Pair == a.req.Party.Pair:
+		return a.answer(v)
+	case v.mine == nil:
+		return a.vanished(e)
+	case v.mine.rec.Poll != a.poll.id && v.mine.rev > e.rev:
+		return nil, true, a.superseded()
+	}
+	if _, err := a.s.cfg.Policy.Resolve(a.req.Mutex, v.settings()); err != nil { // removed while we wait
+		return nil, true, a.quit(err)
+	}
+	return nil, false, nil
+}
+
+// vanished finds out why our place is gone: released, or granted to a newer
+// poll and over since; or its lease died, and then it is put back in its order.
+func (a *acquiring) vanished(e *entry) (*grant, bool, error) {
+	if err := a.refresh(); err != nil {
+		return nil, true, err
+	}
+	v := a.s.view.look(a.req.Mutex, a.req.Party.Pair, false)
+	switch {
+	case v.mine != nil || v.owner != nil && v.owner.rec.Pair == a.req.Party.Pair:
+		a.poll.nudge()
+		return nil, false, nil
+	case a.settled.spent():
+		return nil, true, a.spent()
+	case a.settled.rec != nil && a.settled.rev > e.rev:
+		return nil, true, &service.Error{Kind: service.KindLeftLine, Mutex: a.req.Mutex}
+	}
+	return nil, true, nil
+}
+
+// answer returns the grant that a hand-over made us. A view that is behind may
+// show one that has ended since.
+func (a *acquiring) answer(v *sight) (*grant, bool, error) {
+	if v.owner.rec.Poll != a.poll.id {
+		return nil, true, a.superseded()
+	}
+	if !v.current && !a.fresh {
+		a.poll.nudge()
+		return nil, false, a.refresh()
+	}
+	g := a.granted(v.owner.fence, v.owner.rec)
+	g.own = a.s.ownership(v.owner)
+	return g, true, nil
+}
+
+// giveUp leaves the line but keeps the place, and only then says how the wait
+// ended. A grant that comes in that moment is returned.
+func (a *acquiring) giveUp(ctx context.Context) (*grant, error) {
+	for {
+		v := a.s.view.look(a.req.Mutex, a.req.Party.Pair, false)
+		switch {
+		case v.owner != nil && v.owner.rec.Pair == a.req.Party.Pair:
+			a.fresh = true
+			g, _, err := a.answer(&v)
+			return g, err
+		case v.mine == nil:
+			return nil, a.over(ctx, 0)
+		case v.mine.rec.Poll != a.poll.id:
+			return nil, a.superseded()
+		}
+		place := a.s.view.placeOf(a.req.Mutex, v.mine)
+		done, err := a.s.away(a.req.Mutex, v.mine)
+		if err != nil {
+			return nil, unwritten(a.req.Mutex, err)
+		}
+		if done {
+			return nil, a.over(ctx, place)
+		}
+	}
+}
+
+// over says how a wait ended that brought nothing.
+func (a *acquiring) over(ctx context.Context, place int) error {
+	if ctx.Err() != nil {
+		return ended(ctx)
+	}
+	return a.locked(place)
+}
+
+// quit leaves the line because of err.
+func (a *acquiring) quit(err error) error {
+	v := a.s.view.look(a.req.Mutex, a.req.Party.Pair, false)
+	if v.mine != nil && v.mine.rec.Poll == a.poll.id {
+		if _, awayErr := a.s.away(a.req.Mutex, v.mine); awayErr != nil {
+			return unwritten(a.req.Mutex, awayErr)
+		}
+	}
+	return err
+}
+
+func (a *acquiring) superseded() error {
+	return &service.Error{Kind: service.KindSuperseded, Mutex: a.req.Mutex}
+}

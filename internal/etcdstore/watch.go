@@ -1,0 +1,243 @@
+package etcdstore
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-lock/holdfast/internal/service"
+)
+
+var errSilent = errors.New("the watch fell silent")
+
+// watch keeps the view, until the store stops: one watch over the prefix,
+// opened again with a new list whenever it fails or falls silent. ready is
+// closed when the view was whole for the first time.
+func (s *Store) watch(ready chan<- struct{}) {
+	for {
+		err := s.follow(func() {
+			if ready != nil {
+				close(ready)
+				ready = nil
+			}
+		})
+		if s.ctx.Err() != nil {
+			return
+		}
+		s.log.Warn("the watch is opened again", "cause", err)
+		s.sleep(jitter(200 * time.Millisecond))
+	}
+}
+
+// follow opens the watch, lists, and takes in what comes.
+//
+// The watch is opened without a revision, and before the list: one opened at
+// the revision of a list would land among etcd's unsynchronised watchers and
+// be served by a 100 ms tick. What arrives twice does no harm.
+func (s *Store) follow(listed func()) error {
+	ctx, cancel := context.WithCancel(s.ctx)
+	defer cancel()
+	changes := s.cli.Watch(clientv3.WithRequireLeader(ctx), s.keys.prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
+	select {
+	case resp, ok := <-changes:
+		if err := resp.Err(); err != nil || !ok {
+			return fmt.Errorf("open: %w", errors.Join(err, s.ctx.Err()))
+		}
+	case <-time.After(s.cfg.Timeout):
+		return errSilent
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	if err := s.list(); err != nil {
+		return fmt.Errorf("list: %w", err)
+	}
+	s.view.hear()
+	listed()
+	go s.askProgress(ctx)
+
+	check := time.NewTicker(silence / 4)
+	defer check.Stop()
+	for {
+		select {
+		case resp, ok := <-changes:
+			if err := resp.Err(); err != nil || !ok {
+				return fmt.Errorf("watch: %w", errors.Join(err, ctx.Err()))
+			}
+			if err := s.takeIn(resp); err != nil {
+				return err
+			}
+		case <-check.C:
+			if !s.view.current() && len(changes) == 0 {
+				return errSilent
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// askProgress asks once a second, so that silence means something.
+func (s *Store) askProgress(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			// The metadata must be the watch's, for it chooses the stream.
+			_ = s.cli.RequestProgress(clientv3.WithRequireLeader(ctx))
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// list reads everything into the view.
+func (s *Store) list() error {
+	resp, err := s.read(
+		clientv3.OpGet(s.keys.mutexes(), clientv3.WithPrefix()),
+		clientv3.OpGet(s.keys.declarations(), clientv3.WithPrefix()),
+		clientv3.OpGet(s.keys.histories(), clientv3.WithPrefix()),
+		clientv3.OpGet(s.keys.replicas(), clientv3.WithPrefix()),
+	)
+	if err != nil {
+		return err
+	}
+	groups := map[service.Name]*[3][]*mvccpb.KeyValue{}
+	for i := range 3 {
+		for _, kv := range resp.Responses[i].GetResponseRange().Kvs {
+			_, name, _ := s.keys.parse(string(kv.Key))
+			if groups[name] == nil {
+				groups[name] = &[3][]*mvccpb.KeyValue{}
+			}
+			groups[name][i] = append(groups[name][i], kv)
+		}
+	}
+	alive := map[string]bool{}
+	for _, kv := range resp.Responses[3].GetResponseRange().Kvs {
+		_, _, id := s.keys.parse(string(kv.Key))
+		alive[id] = true
+	}
+	return s.view.applyList(s.keys, groups, alive, resp.Header.Revision)
+}
+
+// applyList takes in a list of everything as of rev.
+func (v *view) applyList(k keys, groups map[service.Name]*[3][]*mvccpb.KeyValue, alive map[string]bool, rev int64) error {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for id := range v.replicas {
+		if !alive[id] {
+			v.applyReplica(id, false)
+		}
+	}
+	for id := range alive {
+		v.applyReplica(id, true)
+	}
+	for name := range v.mutexes {
+		if groups[name] == nil {
+			groups[name] = &[3][]*mvccpb.KeyValue{}
+		}
+	}
+	for name, g := range groups {
+		if err := v.applyMutex(k, name, g[0], g[1], g[2], rev); err != nil {
+			return err
+		}
+		if m := v.mutexes[name]; m != nil {
+			m.told = seenOf(m.owner) // what happened in between is lost to events
+			v.lose(m)
+		}
+	}
+	v.floor = max(v.floor, rev)
+	v.advance(rev)
+	return nil
+}
+
+// takeIn takes in what the watch brought.
+func (s *Store) takeIn(resp clientv3.WatchResponse) error {
+	v := s.view
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if resp.IsProgressNotify() {
+		v.advance(resp.Header.Revision)
+		v.hearLocked()
+		return nil
+	}
+	for from := 0; from < len(resp.Events); {
+		rev := resp.Events[from].Kv.ModRevision
+		to := from + 1
+		for to < len(resp.Events) && resp.Events[to].Kv.ModRevision == rev {
+			to++
+		}
+		if err := v.takeRevision(s.keys, resp.Events[from:to], rev); err != nil {
+			return err
+		}
+		from = to
+	}
+	v.hearLocked()
+	return nil
+}
+
+// takeRevision takes in all that one transaction wrote. mu is held.
+func (v *view) takeRevision(k keys, events []*clientv3.Event, rev int64) error {
+	happened := map[*mutex]*happening{}
+	for _, ev := range events {
+		kind, name, tail := k.parse(string(ev.Kv.Key))
+		switch kind {
+		case keyOther:
+			continue
+		case keyReplica:
+			v.applyReplica(tail, ev.Type == mvccpb.PUT)
+			continue
+		}
+		if kind == keySettled && ev.Type == mvccpb.DELETE {
+			continue // two minutes are over
+		}
+		m := v.at(name)
+		if happened[m] == nil {
+			happened[m] = &happening{}
+		}
+		pair := service.Pair(tail)
+		var place *entryRecord
+		if e := m.entries[pair]; e != nil {
+			place = &e.rec
+		}
+		if err := happened[m].note(place, kind, pair, ev); err != nil {
+			return err
+		}
+		if ev.Type == mvccpb.DELETE {
+			v.remove(m, kind, pair, rev)
+		} else if err := v.apply(m, kind, pair, ev.Kv); err != nil {
+			return err
+		}
+	}
+	v.advance(rev)
+	for m, h := range happened {
+		h.tell(m, rev)
+		v.sweep(m)
+	}
+	return nil
+}
+
+// hear says that the watch is live; what was put off meanwhile is tended to.
+func (v *view) hear() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.hearLocked()
+}
+
+func (v *view) hearLocked() {
+	wasBehind := !v.isCurrent()
+	v.heard = time.Now()
+	if !wasBehind {
+		return
+	}
+	for _, m := range v.mutexes {
+		v.tend(m)
+		for pair := range m.polls {
+			v.wake(m, pair)
+		}
+	}
+}
