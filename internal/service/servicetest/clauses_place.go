@@ -33,6 +33,17 @@ var placeClauses = []clause{
 		bob.waits()
 		deploy.lineIs("bob", "carol")
 	}},
+	{"P7 a place that is used again does not lapse", func(s *scene) {
+		deploy := s.mutex("deploy")
+		alice, bob := deploy.party("alice"), deploy.party("bob")
+		alice.acquires(ttl(time.Minute))
+		bob.waits().isCancelled()
+		back := bob.waits()
+		time.Sleep(16 * time.Second) // when it would have lapsed
+		deploy.lineIs("bob")
+		alice.releases()
+		back.acquires()
+	}},
 	{"a place that is not used again lapses", func(s *scene) {
 		deploy := s.mutex("deploy")
 		deploy.party("alice").acquires(ttl(time.Minute))

@@ -176,8 +176,14 @@ var waitClauses = []clause{
 			alice, bob := deploy.party("alice"), deploy.party("bob")
 			alice.acquires()
 			older := bob.waits()
-			newer := bob.polls(time.Minute)
-			alice.releases()
+			var newer *polling
+			if i%2 == 0 {
+				newer = bob.polls(time.Minute)
+				alice.releases()
+			} else { // it is bob's turn, whether he has noticed or not
+				alice.releases()
+				newer = bob.polls(time.Minute)
+			}
 			held := newer.acquires()
 			older.ends()
 			if older.err != nil {
