@@ -35,14 +35,16 @@ type DialConfig struct {
 	Endpoints      []string // host:port, or URLs with http, https, unix or unixs
 	CA, Cert, Key  string   // files in PEM; "" = the system's roots, no certificate
 	User, Password string   // "" = no login
+	Prefix         string   // that can be read then
 	Timeout        time.Duration
 	Log            *slog.Logger
 }
 
-// Dial returns a client when one of the endpoints answers. Its error is one
-// line: a file that cannot be used, a login that was refused, or, after
-// Timeout, why each endpoint did not answer. The client reads the certificate
-// again for every connection.
+// Dial returns a client when one of the endpoints answers, and a majority of
+// the members behind them does. Its error is one line: a file that cannot be
+// used, a login or a prefix that was refused, or, after Timeout, why each
+// endpoint did not answer. The client reads the certificate again for every
+// connection.
 func Dial(ctx context.Context, cfg DialConfig) (*Client, error) {
 	tlsCfg, err := cfg.tls()
 	if err != nil {
@@ -60,22 +62,42 @@ func Dial(ctx context.Context, cfg DialConfig) (*Client, error) {
 		DialKeepAliveTimeout: pingTimeout,
 		Logger:               zap.NewNop(), // every failure reaches a caller
 	})
-	if err == nil {
-		err = anyAnswers(ctx, client, cfg.Log)
-		if err != nil {
-			_ = client.Close()
-		}
+	if err != nil { // the login
+		return nil, cfg.explain(ctx, err, tlsCfg)
 	}
+	if err := anyAnswers(ctx, client, cfg.Log); err != nil {
+		_ = client.Close()
+		return nil, cfg.explain(ctx, err, tlsCfg)
+	}
+	if err := cfg.read(ctx, client); err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	return client, nil
+}
+
+// explain makes one line of the error with which nobody answered.
+func (cfg DialConfig) explain(ctx context.Context, err error, tlsCfg *tls.Config) error {
 	switch {
-	case err == nil:
-		return client, nil
 	case errors.Is(err, context.DeadlineExceeded):
-		return nil, fmt.Errorf("no etcd answered within %v: %s", cfg.Timeout, reasons(cfg.Endpoints, tlsCfg))
+		return fmt.Errorf("no etcd answered within %v: %s", cfg.Timeout, reasons(cfg.Endpoints, tlsCfg))
 	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	default:
-		return nil, fmt.Errorf("etcd: %w", err)
+		return err
 	}
+}
+
+// read reads under the prefix, as only a majority can.
+func (cfg DialConfig) read(ctx context.Context, client *Client) error {
+	_, err := client.Get(ctx, cfg.Prefix, clientv3.WithPrefix(), clientv3.WithLimit(1), clientv3.WithKeysOnly())
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("etcd answers, but no majority of its members within %v", cfg.Timeout)
+	case err != nil:
+		return fmt.Errorf("read %s: %w", cfg.Prefix, err)
+	}
+	return nil
 }
 
 // anyAnswers returns nil with the first answer of an endpoint, else the first
@@ -139,7 +161,10 @@ func reason(ctx context.Context, endpoint string, cfg *tls.Config) string {
 		if c.ServerName == "" {
 			c.ServerName, _, _ = net.SplitHostPort(address)
 		}
-		if err := tls.Client(conn, c).HandshakeContext(ctx); err != nil {
+		conn = tls.Client(conn, c)
+		// A server that wants a certificate says so after the handshake.
+		_ = conn.SetDeadline(time.Now().Add(diagnose / 2))
+		if _, err := conn.Read(make([]byte, 1)); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err.Error()
 		}
 	}

@@ -30,8 +30,9 @@ type Member struct {
 	config string
 }
 
-// StartEtcd starts a cluster and returns when every member answers.
-func StartEtcd(t testing.TB, members int) *Etcd {
+// StartEtcd starts a cluster and returns when every member answers. edits may
+// change a member's settings, those of etcd's configuration file.
+func StartEtcd(t testing.TB, members int, edits ...func(settings map[string]any)) *Etcd {
 	t.Helper()
 	ports := freePorts(t, 2*members)
 	names := make([]string, members)
@@ -42,7 +43,7 @@ func StartEtcd(t testing.TB, members int) *Etcd {
 	}
 	e := &Etcd{t: t}
 	for i, name := range names {
-		config := writeConfig(t, map[string]any{
+		settings := map[string]any{
 			"name":                        name,
 			"data-dir":                    Dir(t),
 			"listen-client-urls":          "http://" + ports[2*i],
@@ -51,7 +52,11 @@ func StartEtcd(t testing.TB, members int) *Etcd {
 			"initial-advertise-peer-urls": "http://" + ports[2*i+1],
 			"initial-cluster":             strings.Join(peers, ","),
 			"log-level":                   "warn",
-		})
+		}
+		for _, edit := range edits {
+			edit(settings)
+		}
+		config := writeConfig(t, settings)
 		e.Members = append(e.Members, launchMember(t, config, ports[2*i]))
 	}
 	for _, m := range e.Members {
