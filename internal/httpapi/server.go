@@ -51,7 +51,7 @@ func New(cfg Config) (*API, error) {
 	}
 	engine := newEngine()
 	engine.Use(logRequests(cfg.Log), boundWrites, recoverPanics, unescapeParams, check.validate)
-	engine.NoRoute(func(c *gin.Context) { refuse(c, notFound) })
+	engine.NoRoute(refuseUnrouted)
 	engine.NoMethod(func(c *gin.Context) { refuse(c, methodNotAllowed) })
 	register(engine, &server{svc: cfg.Service, contract: contract})
 	return &API{handler: headAsGet(engine)}, nil
@@ -85,6 +85,17 @@ func register(engine *gin.Engine, s *server) {
 	apigen.RegisterHandlersWithOptions(engine, handler, apigen.GinServerOptions{
 		ErrorHandler: func(c *gin.Context, err error, _ int) { malformed(c, err) },
 	})
+}
+
+// refuseUnrouted answers for paths that are not of the contract. gin takes an
+// empty last segment for one.
+func refuseUnrouted(c *gin.Context) {
+	if c.Request.URL.EscapedPath() == "/v1/mutexes/" {
+		_, err := service.ParseName("mutex", "")
+		refuse(c, err)
+		return
+	}
+	refuse(c, notFound)
 }
 
 // headAsGet serves HEAD as GET: net/http keeps the body back, for it goes by

@@ -65,6 +65,15 @@ func partyOf(contender *string, token string) (service.Party, service.Token, err
 // guardsPerTTL: a guard after a third of the ttl, so that two may fail.
 const guardsPerTTL = 3
 
+// ttlEnd is when the ttl window ends, or ended: the time that remains of it
+// stops at 0, so from then on the other window has to tell.
+func ttlEnd(o service.Ownership, now time.Time) time.Time {
+	if o.TTLRemaining > 0 {
+		return now.Add(o.TTLRemaining)
+	}
+	return now.Add(min(0, o.TransitionRemaining-o.Transition))
+}
+
 func ownershipOf(name service.Name, token service.Token, o service.Ownership, now time.Time) apigen.Ownership {
 	return apigen.Ownership{
 		Mutex:                 string(name),
@@ -72,7 +81,7 @@ func ownershipOf(name service.Name, token service.Token, o service.Ownership, no
 		Token:                 string(token),
 		FencingToken:          int64(o.Fence),
 		AcquiredAt:            instant(o.AcquiredAt),
-		TtlAt:                 instant(now.Add(o.TTLRemaining)),
+		TtlAt:                 instant(ttlEnd(o, now)),
 		TransitionAt:          instant(now.Add(o.TransitionRemaining)),
 		TtlMs:                 millis(o.TTL),
 		TransitionMs:          millis(o.Transition),
@@ -91,7 +100,7 @@ func ownerOf(o *service.Ownership, now time.Time) *apigen.Owner {
 		FencingToken:          int64(o.Fence),
 		AcquiredAt:            instant(o.AcquiredAt),
 		HeldMs:                millis(o.Held),
-		TtlAt:                 instant(now.Add(o.TTLRemaining)),
+		TtlAt:                 instant(ttlEnd(*o, now)),
 		TransitionAt:          instant(now.Add(o.TransitionRemaining)),
 		TtlMs:                 millis(o.TTL),
 		TransitionMs:          millis(o.Transition),
