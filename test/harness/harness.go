@@ -12,9 +12,11 @@ package harness
 
 import (
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -56,6 +58,7 @@ func (b *builds) program(t testing.TB, pkg string, flags ...string) string {
 		}
 		b.dir = dir
 	}
+	noticeSources(t)
 	path := filepath.Join(b.dir, filepath.Base(pkg))
 	args := append(append([]string{"build"}, flags...), "-o", path, module+pkg)
 	if out, err := exec.Command("go", args...).CombinedOutput(); err != nil {
@@ -63,6 +66,28 @@ func (b *builds) program(t testing.TB, pkg string, flags ...string) string {
 	}
 	b.paths[pkg] = path
 	return path
+}
+
+// noticeSources looks into every folder that programs are built from. A test
+// that only starts a program does not import it; by what it looked at, go test
+// knows that an earlier result is out of date.
+func noticeSources(t testing.TB) {
+	t.Helper()
+	mod, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	gomod := strings.TrimSpace(string(mod))
+	if _, err := os.Stat(gomod); err != nil {
+		t.Fatal(err)
+	}
+	root := filepath.Dir(gomod)
+	for _, folder := range []string{"cmd", "internal", "test"} {
+		nothing := func(_ string, _ fs.DirEntry, err error) error { return err }
+		if err := filepath.WalkDir(filepath.Join(root, folder), nothing); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 func (b *builds) remove() {
