@@ -19,11 +19,13 @@ import (
 type Store interface {
 	// Acquire makes the party the owner, or waits in line for up to req.Wait.
 	//
-	// The owner acquires again: the same fence, both windows anew. A party
-	// that is in line keeps its place; its older poll ends with
+	// The owner acquires again: the same fence, both windows anew, by what
+	// this request asks and with its metadata. A party that is in line keeps
+	// its place, also when the line is full by now; its older poll ends with
 	// KindSuperseded. Without a wait, KindLocked when it is owned by another,
 	// or when somebody else is present in line. Waiters present are served in
-	// the order in which they first joined.
+	// the order in which they first joined, and granted what they asked for
+	// as far as it is declared by then. A token that left the line is not spent.
 	//
 	// When the wait is over, or ctx ends, the party is no longer present, but
 	// its place survives for at least 10 s; only then does Acquire return.
@@ -39,7 +41,10 @@ type Store interface {
 	Acquire(ctx context.Context, req AcquireRequest) (Grant, error)
 
 	// Guard starts both windows of the ownership again from now. The fence
-	// stays. Kinds: NotOwner, MaxHoldReached, Unavailable, OutcomeUnknown.
+	// stays, and a Lost that comes after it undoes nothing: whoever guards
+	// knows that it owns. MaxHoldReached also for two minutes after the
+	// ownership ended at that age. Ended is never EndedLeft. Kinds: NotOwner,
+	// MaxHoldReached, Unavailable, OutcomeUnknown.
 	Guard(ctx context.Context, req GuardRequest) (Ownership, error)
 
 	// GuardMany is Guard for each, in the order of reqs, at less than one
@@ -49,7 +54,8 @@ type Store interface {
 	// Release ends the ownership; the first waiter present owns it from the
 	// same moment. A party that only waits leaves the line. A repeat says
 	// ReleasedBefore or LeftLine, or ReleasedNow when its OperationID is that
-	// of the call which freed it. Kinds: NotOwner, Unavailable, OutcomeUnknown.
+	// of the call which freed it. With that OperationID it touches nothing
+	// that the token began since. Kinds: NotOwner, Unavailable, OutcomeUnknown.
 	Release(ctx context.Context, req ReleaseRequest) (Released, error)
 
 	// Check returns the fence of the current ownership, 0 when there is none.
@@ -68,13 +74,15 @@ type Store interface {
 	Waiters(ctx context.Context, name Name) ([]Waiter, error)
 
 	// History returns the last ten ownerships that ended, the newest first;
-	// of an ad hoc mutex those of the last two minutes. Kinds:
-	// MutexNotDeclared, Unavailable.
+	// of an ad hoc mutex those of the last two minutes. A lost grant is not
+	// among them. Kinds: MutexNotDeclared, Unavailable.
 	History(ctx context.Context, name Name) ([]PastOwnership, error)
 
 	// Events yields what happens to a mutex from now on, or since after,
-	// until ctx ends or the caller stops. An error is yielded last. Kinds:
-	// MutexNotDeclared, Unavailable.
+	// until ctx ends or the caller stops. An error is yielded last. Within a
+	// revision what ended comes before what began. EventQueued and EventLeft
+	// tell of places, not of the polls that come and go on them; a lost grant
+	// ends with EventExpired. Kinds: MutexNotDeclared, Unavailable.
 	Events(ctx context.Context, name Name, after *EventID) iter.Seq2[Event, error]
 
 	// Break ends the ownership with this fence against its owner's will.

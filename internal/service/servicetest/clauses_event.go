@@ -40,7 +40,7 @@ var eventClauses = []clause{
 	{"events tell of windows that ended", func(s *scene) {
 		deploy := s.mutex("deploy")
 		story := deploy.listens(deploy.now())
-		held := deploy.party("alice").acquires(ttl(shortTTL), transition(shortTransition))
+		held := deploy.party("alice").acquires(ttl(shortTTL), transition(time.Second))
 		story.tells(service.EventAcquired, "alice", held.Fence)
 		story.tells(service.EventTransition, "alice", held.Fence)
 		if got := deploy.reads().State; got != service.StateTransition {
@@ -53,15 +53,46 @@ var eventClauses = []clause{
 		deploy := s.mutex("deploy")
 		story := deploy.listens(deploy.now())
 		alice := deploy.party("alice")
-		held := alice.acquires(ttl(shortTTL), transition(shortTransition))
+		held := alice.acquires(ttl(keptTTL), transition(keptTransition))
 		story.tells(service.EventAcquired, "alice", held.Fence)
-		for range 4 {
-			time.Sleep(shortTTL / 3)
+		for range keepingGuards {
+			time.Sleep(keepingEvery)
 			alice.guards()
 			story.tells(service.EventGuarded, "alice", held.Fence)
 		}
 		alice.releases()
 		story.tells(service.EventReleased, "alice", held.Fence)
+	}},
+	{"events tell of a place and not of its polls", func(s *scene) {
+		deploy := s.mutex("deploy")
+		story := deploy.listens(deploy.now())
+		alice, bob := deploy.party("alice"), deploy.party("bob")
+		story.tells(service.EventAcquired, "alice", alice.acquires().Fence)
+		bob.waits().isCancelled()
+		story.tells(service.EventQueued, "bob", 0)
+		bob.waits().isCancelled()
+		bob.waits()
+		bob.releaseSays(service.LeftLine, "")
+		story.tells(service.EventLeft, "bob", 0)
+	}},
+	{"events tell of a lost grant as one that ended", func(s *scene) {
+		deploy := s.mutex("deploy")
+		story := deploy.listens(deploy.now())
+		alice, bob := deploy.party("alice"), deploy.party("bob")
+		first := alice.acquires()
+		lost := bob.waits()
+		carol := deploy.party("carol").waits()
+		alice.releases()
+		g := lost.isGranted()
+		g.Lost()
+		second := carol.acquires()
+		story.tells(service.EventAcquired, "alice", first.Fence)
+		story.tells(service.EventQueued, "bob", 0)
+		story.tells(service.EventQueued, "carol", 0)
+		story.tells(service.EventReleased, "alice", first.Fence)
+		story.tells(service.EventAcquired, "bob", g.Ownership().Fence)
+		story.tells(service.EventExpired, "bob", g.Ownership().Fence)
+		story.tells(service.EventAcquired, "carol", second.Fence)
 	}},
 	{"events can be resumed after each", func(s *scene) {
 		deploy := s.mutex("deploy")

@@ -31,7 +31,7 @@ var fenceClauses = []clause{
 		p.releases()
 		grows("a hand-over", wait.acquires().Fence)
 		deploy.breaks(last)
-		grows("a break", alice().acquires(ttl(100*time.Millisecond), transition(0)).Fence)
+		grows("a break", alice().acquires(ttl(shortTTL), transition(0)).Fence)
 		deploy.becomesIdle()
 		g := alice().isGranted()
 		g.Lost()

@@ -93,15 +93,15 @@ var guardClauses = []clause{
 		deploy, build := s.mutex("deploy"), s.mutex("build")
 		alice, bob := deploy.party("alice"), build.party("bob")
 		for _, p := range []*party{alice, bob} {
-			p.acquires(ttl(shortTTL), transition(shortTransition))
+			p.acquires(ttl(keptTTL), transition(keptTransition))
 		}
-		for range 6 {
-			time.Sleep(shortTTL / 2)
+		for range keepingGuards {
+			time.Sleep(keepingEvery)
 			for _, r := range s.store.GuardMany(s.t.Context(), []service.GuardRequest{
 				{Mutex: deploy.name, Party: alice.who}, {Mutex: build.name, Party: bob.who},
 			}) {
 				s.ok(r.Err)
-				s.isFresh(r.Ownership, shortTTL, shortTransition)
+				s.isFresh(r.Ownership, keptTTL, keptTransition)
 			}
 		}
 		deploy.isOwnedBy("alice")

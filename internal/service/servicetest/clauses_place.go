@@ -22,14 +22,14 @@ var placeClauses = []clause{
 		bob.releases()
 		carol.acquires()
 	}},
-	{"P7 a place survives a pause of nine seconds", func(s *scene) {
+	{"P7 a place survives a pause of eight seconds", func(s *scene) {
 		deploy := s.mutex("deploy")
 		alice, bob := deploy.party("alice"), deploy.party("bob")
 		alice.acquires(ttl(time.Minute))
 		first := bob.waits()
 		deploy.party("carol").waits()
 		first.isCancelled()
-		time.Sleep(9 * time.Second)
+		time.Sleep(8 * time.Second)
 		bob.waits()
 		deploy.lineIs("bob", "carol")
 	}},

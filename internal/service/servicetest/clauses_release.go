@@ -59,14 +59,10 @@ var releaseClauses = []clause{
 		deploy.isOwnedBy("alice")
 	}},
 	{"release of what was lost says how", func(s *scene) {
-		for how, end := range map[service.Ending]func(*lock, service.Ownership){
-			service.EndedBroken:  func(l *lock, o service.Ownership) { l.breaks(o.Fence) },
-			service.EndedExpired: func(l *lock, _ service.Ownership) { l.becomesIdle() },
-		} {
+		for _, how := range []service.Ending{service.EndedBroken, service.EndedExpired} {
 			deploy := s.mutex(string(how))
 			alice := deploy.party("alice")
-			had := alice.acquires(ttl(100*time.Millisecond), transition(0))
-			end(deploy, had)
+			had := alice.hasOwned(how)
 			deploy.party("bob").acquires()
 			carol := deploy.party("carol").waits()
 			if e := alice.releaseIsRefused(service.KindNotOwner); e.Ended != how || e.Fence != had.Fence {

@@ -110,15 +110,12 @@ func (m *Memory) mayJoin(mx *mutex, req service.AcquireRequest, free bool) error
 
 // join makes an entry present, at its old place if it has one.
 func (m *Memory) join(c *change, e *entry, p *poll) {
-	back := e.poll == nil
 	e.poll = p
 	m.cancel(e.lapse)
 	e.lapse = nil
 	if e.joined == 0 {
 		e.joined, e.joinedAt = c.id.Revision, c.at
 		c.mx.insert(e)
-	}
-	if back {
 		c.emit(service.EventQueued, e.party.Contender, 0)
 	}
 }
@@ -136,7 +133,8 @@ func (m *Memory) answer(ctx context.Context, req service.AcquireRequest, p *poll
 		return &grant{store: m, mx: mx, owner: o, poll: p, view: o.view()}, nil
 	}
 	if e := mx.waiting(req.Party.Pair); e != nil && e.poll == p && !m.closed {
-		m.stepAway(m.begin(mx), e)
+		m.begin(mx)
+		m.stepAway(mx, e)
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
@@ -149,16 +147,13 @@ func (m *Memory) answer(ctx context.Context, req service.AcquireRequest, p *poll
 }
 
 // stepAway ends the presence of a waiter; its place lives on for a while.
-func (m *Memory) stepAway(c *change, e *entry) {
-	if e.poll != nil {
-		c.emit(service.EventLeft, e.party.Contender, 0)
-	}
+func (m *Memory) stepAway(mx *mutex, e *entry) {
 	e.poll = nil
 	var lapse *time.Timer
 	lapse = m.after(placeKept, func() {
 		if e.lapse == lapse {
-			m.begin(c.mx)
-			m.remove(c.mx, e)
+			m.remove(mx, e)
+			m.begin(mx).emit(service.EventLeft, e.party.Contender, 0)
 		}
 	})
 	e.lapse = lapse

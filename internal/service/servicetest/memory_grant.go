@@ -31,7 +31,8 @@ func (g *grant) Lost() {
 }
 
 // lose passes on an ownership that nobody was told of, as far as it is still
-// this poll's. The token is not spent: nothing is settled.
+// this poll's. The token is not spent: nothing is settled. To those who read
+// events it ended by itself, as one does whose client has gone.
 func (m *Memory) lose(mx *mutex, o *owner, p *poll) {
 	if mx.owner != o || o.poll != p || o.told {
 		return
@@ -39,12 +40,12 @@ func (m *Memory) lose(mx *mutex, o *owner, p *poll) {
 	c := m.begin(mx)
 	m.stopWindows(o)
 	mx.owner = nil
-	c.emit(service.EventReleased, o.party.Contender, o.fence)
+	c.emit(service.EventExpired, o.party.Contender, o.fence)
 	if o.joined != 0 {
 		back := o.entry
 		back.poll = nil
 		mx.insert(&back)
-		m.stepAway(c, &back)
+		m.stepAway(mx, &back)
 	}
 	m.handOver(c)
 }

@@ -76,8 +76,8 @@ func (m *Memory) leave(c *change, e *entry, operation string) {
 	m.remove(c.mx, e)
 	past := service.PastOwnership{Contender: e.party.Contender, EndedAt: c.at, Ended: service.EndedLeft}
 	c.mx.settle(e.party.Pair, settled{past: past, operation: operation})
+	c.emit(service.EventLeft, e.party.Contender, 0)
 	if e.poll != nil {
-		c.emit(service.EventLeft, e.party.Contender, 0)
 		e.poll.end(c.mx.refusal(service.KindLeftLine))
 	}
 }

@@ -237,13 +237,13 @@ func (c *cast) release(ctx context.Context, m *model, who int) error {
 	switch {
 	case m.owner == who:
 		if err != nil || got != service.ReleasedNow {
-			return fmt.Errorf("got %d, %w, want that it is released", got, err)
+			return fmt.Errorf("got %d, %v, want that it is released", got, err)
 		}
 		m.free()
 		return c.spent(ctx, who)
 	case slices.Contains(m.line, who):
 		if err != nil || got != service.LeftLine {
-			return fmt.Errorf("got %d, %w, want that it left", got, err)
+			return fmt.Errorf("got %d, %v, want that it left", got, err)
 		}
 		m.leave(who)
 	case err == nil && got != service.LeftLine: // it may have left before
@@ -257,7 +257,7 @@ func (c *cast) release(ctx context.Context, m *model, who int) error {
 func (c *cast) spent(ctx context.Context, who int) error {
 	_, err := c.store.Acquire(ctx, service.AcquireRequest{Mutex: "deploy", Party: c.parties[who]})
 	if !errors.Is(err, service.Of(service.KindTokenSpent)) {
-		return fmt.Errorf("got %w, want a spent token", err)
+		return fmt.Errorf("got %v, want a spent token", err)
 	}
 	c.renew(who)
 	c.polls[who] = nil

@@ -54,6 +54,25 @@ func (p *party) acquires(mods ...mod) service.Ownership {
 	return p.isGranted(mods...).told()
 }
 
+// hasOwned is an ownership that ended so.
+func (p *party) hasOwned(how service.Ending) service.Ownership {
+	p.lock.t.Helper()
+	switch how {
+	case service.EndedReleased:
+		o := p.acquires()
+		p.releases()
+		return o
+	case service.EndedBroken:
+		o := p.acquires()
+		p.lock.breaks(o.Fence)
+		return o
+	default:
+		o := p.acquires(ttl(100*time.Millisecond), transition(0))
+		p.lock.becomesIdle()
+		return o
+	}
+}
+
 // isGranted asks without a wait, owns, and has not been told yet.
 func (p *party) isGranted(mods ...mod) untold {
 	p.lock.t.Helper()

@@ -22,13 +22,15 @@ type Option func(*suite)
 
 // InBubbles runs every clause in a synctest bubble of its own, with a store
 // that is opened in it: for stores that use no network.
-func InBubbles() Option { return func(s *suite) { s.bubbles = true } }
+func InBubbles() Option {
+	return func(s *suite) { s.bubbles, s.late = true, 100*time.Millisecond }
+}
 
 // InParallel runs the clauses side by side, on one store.
 func InParallel() Option { return func(s *suite) { s.parallel = true } }
 
-// Late says how late a store may be with what is due. The default is 100 ms,
-// as promise P4 says for an idle machine.
+// Late says how late a store may be with what is due. The default is the 100 ms
+// of promise P4 in bubbles, and a second on machines that do other things too.
 func Late(d time.Duration) Option { return func(s *suite) { s.late = d } }
 
 // clause is one sentence of the specification.
@@ -41,7 +43,7 @@ type clause struct {
 // each sentence. Those that begin with a number test that promise, as far as
 // one store can show it. In real time it takes less than a minute.
 func TestStore(t *testing.T, open Open, opts ...Option) {
-	s := &suite{open: open, late: 100 * time.Millisecond}
+	s := &suite{open: open, late: time.Second}
 	for _, opt := range opts {
 		opt(s)
 	}
