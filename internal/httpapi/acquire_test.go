@@ -3,6 +3,7 @@ package httpapi
 import (
 	"context"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -212,6 +213,18 @@ func TestGrantIsToldOrLost(t *testing.T) {
 				t.Errorf("got told %d, lost %d; want %d, %d", told, lost, c.told, c.lost)
 			}
 		})
+	}
+}
+
+// A write that fails has told nobody.
+func TestGrantIsLostWithItsAnswer(t *testing.T) {
+	store := &granting{}
+	h := newHouseOn(t, store, defaultPolicy)
+	w := &stream{header: http.Header{}}
+	w.breaks()
+	h.handler.ServeHTTP(w, httptest.NewRequest("POST", "/v1/mutexes/deploy/acquire", http.NoBody))
+	if told, lost := store.told.Load(), store.lost.Load(); told != 0 || lost != 1 {
+		t.Errorf("got told %d, lost %d", told, lost)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -30,66 +31,47 @@ func (s *server) StreamEvents(ctx context.Context, req apigen.StreamEventsReques
 	if err != nil {
 		return nil, err
 	}
-	// Listened to before the reads below: who has seen the first line of the
-	// answer sees everything that happens after it.
-	feed := s.listen(ctx, name, after)
-	if err := s.streamable(ctx, name); err != nil {
-		feed.stop()
+	// These are read first, since a stream that has begun cannot refuse.
+	if err := s.svc.Ready(ctx); err != nil {
 		return nil, err
 	}
-	return &eventStream{feed: feed}, nil
-}
-
-// streamable returns what a stream could no longer say once it has begun.
-func (s *server) streamable(ctx context.Context, name service.Name) error {
-	if err := s.svc.Ready(ctx); err != nil {
-		return err
+	m, err := s.svc.Mutex(ctx, service.ReadRequest{Mutex: name})
+	if err != nil {
+		return nil, err
 	}
-	_, err := s.svc.Mutex(ctx, service.ReadRequest{Mutex: name})
-	return err
-}
-
-// feed is what happens to a mutex, as a channel.
-type feed struct {
-	ctx    context.Context
-	cancel context.CancelFunc
-	events chan service.Event // closed at the end
-}
-
-// listen starts a goroutine, which stop ends and waits for.
-func (s *server) listen(ctx context.Context, name service.Name, after *service.EventID) *feed {
-	f := &feed{events: make(chan service.Event)}
-	f.ctx, f.cancel = context.WithCancel(ctx)
-	go func() {
-		defer close(f.events)
-		for ev, err := range s.svc.Events(f.ctx, name, after) {
-			if err != nil {
-				return // the client resumes, and is told then
-			}
-			select {
-			case f.events <- ev:
-			case <-f.ctx.Done():
-				return
-			}
-		}
-	}()
-	return f
-}
-
-func (f *feed) stop() {
-	f.cancel()
-	for range f.events {
+	stream := &eventStream{ctx: ctx, svc: s.svc, mutex: name, after: after}
+	if after == nil {
+		stream.beginWith(m)
 	}
+	return stream, nil
 }
 
 // eventStream is the answer: events as they come, until one side ends it.
 type eventStream struct {
-	feed *feed
+	ctx   context.Context // of the request
+	svc   *service.Service
+	mutex service.Name
+	after *service.EventID
+	known *service.Revision // of the state that the stream begins with; nil when it resumes
+}
+
+// beginWith makes the stream go on after a state that was read. To begin with
+// whatever comes would miss what happens between the first line of the answer,
+// which the client has seen, and the store's listening.
+func (s *eventStream) beginWith(m service.Mutex) {
+	s.known = &m.Revision
+	s.after = &service.EventID{Revision: m.Revision, Index: math.MaxInt}
 }
 
 // VisitStreamEventsResponse writes the answer.
 func (s *eventStream) VisitStreamEventsResponse(w http.ResponseWriter) error {
-	defer s.feed.stop()
+	ctx, cancel := context.WithCancel(s.ctx)
+	events := s.listen(ctx)
+	defer func() { // ends the goroutine, and waits for it
+		cancel()
+		for range events {
+		}
+	}()
 	w.Header().Set("Content-Type", "text/event-stream")
 	w.WriteHeader(http.StatusOK)
 	if err := push(w, []byte(": events\n\n")); err != nil {
@@ -98,7 +80,7 @@ func (s *eventStream) VisitStreamEventsResponse(w http.ResponseWriter) error {
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
 	for {
-		text, err := s.next(beat.C)
+		text, err := next(ctx, events, beat.C)
 		if err != nil || text == nil {
 			return err
 		}
@@ -108,18 +90,49 @@ func (s *eventStream) VisitStreamEventsResponse(w http.ResponseWriter) error {
 	}
 }
 
+// listen returns what happens as a channel, which is closed at the end.
+func (s *eventStream) listen(ctx context.Context) <-chan service.Event {
+	events := make(chan service.Event)
+	go func() {
+		defer close(events)
+		for ev, err := range s.svc.Events(ctx, s.mutex, s.after) {
+			if err != nil {
+				return // the client resumes, and is told then
+			}
+			if s.saysNothing(ev) {
+				continue
+			}
+			select {
+			case events <- ev:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return events
+}
+
+// saysNothing reports whether ev stands for a gap in which nothing happened:
+// the state that the stream began with can be older than what the store
+// remembers.
+func (s *eventStream) saysNothing(ev service.Event) bool {
+	known := s.known
+	s.known = nil // only the first event can fill that gap
+	return known != nil && ev.Type == service.EventReset && ev.State != nil && ev.State.Revision == *known
+}
+
 // next returns an event, or a line that says that there was none; nil at the
 // end.
-func (s *eventStream) next(beat <-chan time.Time) ([]byte, error) {
+func next(ctx context.Context, events <-chan service.Event, beat <-chan time.Time) ([]byte, error) {
 	select {
-	case ev, more := <-s.feed.events:
+	case ev, more := <-events:
 		if !more {
 			return nil, nil
 		}
 		return frame(ev)
 	case <-beat:
 		return []byte(":\n\n"), nil
-	case <-s.feed.ctx.Done():
+	case <-ctx.Done():
 		return nil, nil
 	}
 }

@@ -50,7 +50,14 @@ func newHouse(t testing.TB, policy service.Policy) *house {
 func newHouseOn(t testing.TB, store service.Store, policy service.Policy) *house {
 	t.Helper()
 	log := &lockedBuffer{}
-	svc := service.New(store, service.Config{Policy: policy, MaxWait: maxWait})
+	h := newHouseWith(t, store, service.Config{Policy: policy, MaxWait: maxWait}, log)
+	h.log = log
+	return h
+}
+
+func newHouseWith(t testing.TB, store service.Store, cfg service.Config, log io.Writer) *house {
+	t.Helper()
+	svc := service.New(store, cfg)
 	api, err := New(Config{
 		Service: svc,
 		Log:     slog.New(slog.NewJSONHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -58,7 +65,7 @@ func newHouseOn(t testing.TB, store service.Store, policy service.Policy) *house
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &house{t: t, svc: svc, handler: api.Handler(), log: log}
+	return &house{t: t, svc: svc, handler: api.Handler()}
 }
 
 // lockedBuffer is a log that a test can read while it is written.
