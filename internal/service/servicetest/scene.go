@@ -150,11 +150,6 @@ func (l *lock) becomesIdle() {
 	l.eventually("the mutex is idle", func() bool { return l.owner() == "" })
 }
 
-func (l *lock) becomesOwnedBy(want string) {
-	l.t.Helper()
-	l.eventually("owned by "+want, func() bool { return l.owner() == want })
-}
-
 func (l *lock) line() []service.Waiter {
 	l.t.Helper()
 	line, err := l.store.Waiters(l.t.Context(), l.name)
