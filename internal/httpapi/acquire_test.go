@@ -222,7 +222,7 @@ func TestGrantIsLostWithItsAnswer(t *testing.T) {
 	h := newHouseOn(t, store, defaultPolicy)
 	w := &stream{header: http.Header{}}
 	w.breaks()
-	h.handler.ServeHTTP(w, httptest.NewRequest("POST", "/v1/mutexes/deploy/acquire", http.NoBody))
+	h.handler.ServeHTTP(w, httptest.NewRequest(http.MethodPost, "/v1/mutexes/deploy/acquire", http.NoBody))
 	if told, lost := store.told.Load(), store.lost.Load(); told != 0 || lost != 1 {
 		t.Errorf("got told %d, lost %d", told, lost)
 	}

@@ -278,8 +278,3 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	}
 	t.Fatalf("not within 10 s: %s", what)
 }
-
-func drain(r io.Reader) string {
-	text, _ := io.ReadAll(r)
-	return string(text)
-}

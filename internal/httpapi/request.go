@@ -2,6 +2,7 @@ package httpapi
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -97,7 +98,7 @@ func recoverPanics(c *gin.Context) {
 		if p == nil {
 			return
 		}
-		if p == http.ErrAbortHandler {
+		if err, ok := p.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(p)
 		}
 		refuse(c, &panicked{value: p})

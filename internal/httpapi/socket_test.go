@@ -31,6 +31,21 @@ func dial(t *testing.T, srv *httptest.Server, text string) *net.TCPConn {
 	return conn.(*net.TCPConn)
 }
 
+// read returns the answer to a request of that method.
+func read(t *testing.T, conn net.Conn, method string) *answer {
+	t.Helper()
+	resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &answer{t: t, status: resp.StatusCode, header: resp.Header, text: string(text)}
+}
+
 func request(method, path, body string) string {
 	return fmt.Sprintf("%s %s HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n\r\n%s", method, path, len(body), body)
 }
@@ -51,7 +66,9 @@ func TestClientCutDuringItsWait(t *testing.T) {
 	h.post("/v1/mutexes/deploy/acquire", `{"token":"`+tokenA+`"}`).want(http.StatusOK)
 	conn := dial(t, srv, request("POST", "/v1/mutexes/deploy/acquire", `{"token":"`+tokenB+`","wait_ms":30000}`))
 	eventually(t, "it waits", func() bool { return h.waiters(t, "deploy") == 1 })
-	conn.Close()
+	if err := conn.Close(); err != nil {
+		t.Fatal(err)
+	}
 	eventually(t, "it is out of the line", func() bool { return h.waiters(t, "deploy") == 0 })
 	h.post("/v1/mutexes/deploy/release", `{"token":"`+tokenA+`"}`).want(http.StatusOK)
 	h.post("/v1/mutexes/deploy/acquire", `{"token":"token-of-carol-001"}`).want(http.StatusOK)
@@ -93,8 +110,8 @@ func TestClientCutAtTheGrant(t *testing.T) {
 				t.Error("the store was told that the client knows")
 			}
 			if name == "half closed" {
-				if resp, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil && resp.StatusCode < 300 {
-					t.Errorf("got status %d", resp.StatusCode)
+				if a := read(t, conn, "POST"); a.status < 300 {
+					t.Errorf("got status %d", a.status)
 				}
 			}
 		})
@@ -150,7 +167,7 @@ func TestClientCutDuringItsWaitOverTLS(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		req, _ := http.NewRequestWithContext(ctx, "POST", srv.URL+"/v1/mutexes/deploy/acquire", strings.NewReader(`{"wait_ms":30000}`))
+		req, _ := http.NewRequestWithContext(ctx, http.MethodPost, srv.URL+"/v1/mutexes/deploy/acquire", strings.NewReader(`{"wait_ms":30000}`))
 		resp, err := srv.Client().Do(req)
 		if err == nil {
 			resp.Body.Close()
@@ -228,12 +245,7 @@ func TestAnswersToStrangeRequests(t *testing.T) {
 				_ = conn.CloseWrite()
 			}
 			method, _, _ := strings.Cut(c.text, " ")
-			resp, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
-			if err != nil {
-				t.Fatal(err)
-			}
-			a := &answer{t: t, status: resp.StatusCode, header: resp.Header, text: drain(resp.Body)}
-			a.want(c.status)
+			a := read(t, conn, method).want(c.status)
 			if c.code != "" {
 				checkProblem(t, nil, a)
 				a.want(c.status, c.code)
