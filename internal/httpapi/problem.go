@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"strconv"
 	"time"
 
@@ -86,7 +87,7 @@ func refuse(c *gin.Context, err error) {
 	if c.Writer.Written() {
 		return // what is broken is the answer itself
 	}
-	if c.Request.Context().Err() != nil || errors.Is(err, errGone) {
+	if gone(c, err) {
 		c.Status(statusGone)
 		return
 	}
@@ -100,6 +101,12 @@ func refuse(c *gin.Context, err error) {
 		panic(err) // a struct of strings and numbers
 	}
 	c.Data(p.Status, "application/problem+json", body)
+}
+
+// gone reports whether there is nobody to answer. A body that came too slowly
+// ends the request's context too, with the client still there.
+func gone(c *gin.Context, err error) bool {
+	return errors.Is(err, errGone) || c.Request.Context().Err() != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // problemOf describes err to a client, without its cause.

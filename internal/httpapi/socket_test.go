@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-lock/holdfast/internal/httpapi/apigen"
 	"github.com/holdfast-lock/holdfast/internal/service"
+	"github.com/holdfast-lock/holdfast/internal/service/servicetest"
 )
 
 // dial sends text on a connection of its own.
@@ -216,6 +217,32 @@ func TestEventsOutliveTheWriteDeadline(t *testing.T) {
 	if lines.Text() != "event: acquired" {
 		t.Errorf("got %q, %v", lines.Text(), lines.Err())
 	}
+}
+
+// A body that does not come holds nothing for ever; a wait after one that came
+// may be longer than that.
+func TestSlowBody(t *testing.T) {
+	check, err := newValidator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	check.bodyTimeout = 100 * time.Millisecond
+	store := servicetest.NewMemory(defaultPolicy)
+	t.Cleanup(store.Close)
+	engine := newEngine()
+	engine.Use(boundWrites, check.validate)
+	register(engine, &server{svc: service.New(store, service.Config{Policy: defaultPolicy, MaxWait: time.Second})})
+	srv := httptest.NewServer(engine)
+	t.Cleanup(srv.Close)
+
+	slow := dial(t, srv, "POST /v1/mutexes/a/acquire HTTP/1.1\r\nHost: test\r\nContent-Length: 50\r\n\r\n{")
+	read(t, slow, "POST").want(http.StatusBadRequest, apigen.ProblemCodeInvalidArgument)
+	conn := dial(t, srv, request("POST", "/v1/mutexes/b/acquire", "{}"))
+	read(t, conn, "POST").want(http.StatusOK)
+	if _, err := io.WriteString(conn, request("POST", "/v1/mutexes/b/acquire", `{"wait_ms":300}`)); err != nil {
+		t.Fatal(err)
+	}
+	read(t, conn, "POST").want(http.StatusLocked)
 }
 
 func TestAnswersToStrangeRequests(t *testing.T) {

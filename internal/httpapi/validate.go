@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/getkin/kin-openapi/openapi3filter"
@@ -23,10 +24,15 @@ import (
 // maxBody bounds a request's body. Source: the contract.
 const maxBody = 1 << 20
 
+// bodyTimeout bounds how long a body may take to arrive: 1 MiB at 300 kbit/s.
+// It is not for the wait that follows.
+const bodyTimeout = 30 * time.Second
+
 // validator holds requests against the contract. Names, ranges and required
 // fields are checked here and nowhere else; the generated code checks none.
 type validator struct {
-	operations map[string]*operation // by method and gin's path
+	operations  map[string]*operation // by method and gin's path
+	bodyTimeout time.Duration
 }
 
 // operation is what the contract says of one.
@@ -42,7 +48,7 @@ func newValidator() (*validator, error) {
 		return nil, fmt.Errorf("httpapi: contract: %w", err)
 	}
 	doc.Servers = nil // the paths are ours, whatever the host
-	v := &validator{operations: map[string]*operation{}}
+	v := &validator{operations: map[string]*operation{}, bodyTimeout: bodyTimeout}
 	for path, item := range doc.Paths.Map() {
 		for method, op := range item.Operations() {
 			v.operations[method+" "+ginPath(path)] = &operation{
@@ -88,7 +94,12 @@ func (v *validator) validate(c *gin.Context) {
 		refuse(c, err)
 		return
 	}
-	if err := op.checkBody(c); err != nil {
+	text, err := readBody(c, v.bodyTimeout)
+	if err != nil {
+		refuse(c, err)
+		return
+	}
+	if err := op.checkBody(c, text); err != nil {
 		refuse(c, err)
 	}
 }
@@ -139,13 +150,8 @@ func (op *operation) checkQueryNames(query url.Values) error {
 	return nil
 }
 
-// checkBody reads the whole body, also where none is expected: net/http
-// notices that a client left only after that.
-func (op *operation) checkBody(c *gin.Context) error {
-	text, err := readBody(c)
-	if err != nil {
-		return err
-	}
+// checkBody holds the body against the schema, and hands it on.
+func (op *operation) checkBody(c *gin.Context, text []byte) error {
 	if op.body == nil {
 		if len(text) > 0 {
 			return service.Invalid("", "this operation takes no body")
@@ -163,16 +169,24 @@ func (op *operation) checkBody(c *gin.Context) error {
 	return nil
 }
 
-func readBody(c *gin.Context) ([]byte, error) {
+// readBody reads the whole body, also where none is expected: net/http notices
+// that a client left only after that.
+func readBody(c *gin.Context, timeout time.Duration) ([]byte, error) {
+	ctl := http.NewResponseController(c.Writer)
+	_ = ctl.SetReadDeadline(time.Now().Add(timeout)) // where there is a connection
 	text, err := io.ReadAll(http.MaxBytesReader(innermost(c.Writer), c.Request.Body, maxBody))
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return nil, bodyTooLarge
-	case err != nil:
-		return nil, &service.Error{Kind: service.KindInvalidArgument, Detail: "the body ended too early", Err: err}
+	if err == nil {
+		// Else the end of a wait would be the end of the connection.
+		_ = ctl.SetReadDeadline(time.Time{})
+		return text, nil
 	}
-	return text, nil
+	// The deadline stays: net/http reads on, to see whether there is much left.
+	c.Header("Connection", "close")
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return nil, bodyTooLarge
+	}
+	return nil, &service.Error{Kind: service.KindInvalidArgument, Detail: "the body did not arrive whole", Err: err}
 }
 
 // checkedBody hands the value that was held against the contract to the
