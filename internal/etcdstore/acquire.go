@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -50,8 +51,8 @@ func (s *Store) Acquire(ctx context.Context, req service.AcquireRequest) (servic
 // leftNothing reports whether a request that ended so has certainly nothing in
 // etcd that carries its poll as present.
 func leftNothing(err error) bool {
-	e, ok := err.(*service.Error)
-	return ok && e.Kind != service.KindOutcomeUnknown && e.Kind != service.KindUnavailable
+	e := (*service.Error)(nil)
+	return errors.As(err, &e) && e.Kind != service.KindOutcomeUnknown && e.Kind != service.KindUnavailable
 }
 
 // run decides, and decides again whenever a transaction found something else

@@ -93,7 +93,7 @@ func (s *Store) succeed(t *txn, name service.Name, v *sight, removal bool) (*suc
 	settings, err := s.cfg.Policy.Resolve(name, declared)
 	if v.head == nil || err != nil {
 		t.nothingNewer(s.keys.line(name), v.rev)
-		return nil, nil //nolint:nilerr // undeclared and denied: nobody may follow
+		return nil, nil // nobody waits, or, undeclared and denied, nobody may
 	}
 	head := v.head
 	next := &successor{entry: head, rec: grantTo(head, settings.Renew(declared != nil, head.rec.domain())), lease: head.rec.Lease}
@@ -186,8 +186,12 @@ func (s *Store) putBack(t *txn, name service.Name, o *owner) (remains, error) {
 	if err != nil {
 		return remains{}, err
 	}
+	joinedAt := o.rec.AcquiredAt
+	if o.rec.JoinedAt != nil {
+		joinedAt = *o.rec.JoinedAt
+	}
 	place := entryRecord{
-		header: current, Contender: o.rec.Contender, Joined: o.rec.Joined, JoinedAt: *o.rec.JoinedAt,
+		header: current, Contender: o.rec.Contender, Joined: o.rec.Joined, JoinedAt: joinedAt,
 		Poll: o.rec.Poll, Replica: s.id, Metadata: o.rec.Metadata, asked: o.rec.asked,
 	}
 	t.put(s.keys.entry(name, o.rec.Pair), place, l.id)

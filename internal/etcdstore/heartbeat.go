@@ -7,6 +7,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/singleflight"
 )
 
 // replicaTTL is how long after its last sign a replica counts as alive. etcd
@@ -20,8 +21,10 @@ const idleAfter = time.Minute
 // heartbeat says in etcd that this replica is alive, and tells the window
 // clock that it can commit.
 type heartbeat struct {
+	lease  int64 // 0 = none; of whoever beats: the loop, or the one who starts it
+	waking singleflight.Group
+
 	mu     sync.Mutex
-	lease  int64     // 0 = none; guarded by mu
 	beats  bool      // the loop is on; guarded by mu
 	needed time.Time // when somebody last needed it; guarded by mu
 }
@@ -29,43 +32,61 @@ type heartbeat struct {
 // awake makes sure that this replica's key is in etcd, for without it nobody
 // hands anything over to us. It writes only when the service was idle.
 func (s *Store) awake() error {
-	h := &s.heart
+	if s.heart.isOn() {
+		return nil
+	}
+	_, err, _ := s.heart.waking.Do("", func() (any, error) {
+		if s.heart.isOn() {
+			return nil, nil
+		}
+		if err := s.beat(); err != nil {
+			return nil, err
+		}
+		s.heart.mu.Lock()
+		defer s.heart.mu.Unlock()
+		s.heart.beats = true
+		s.wg.Go(s.beatOn)
+		return nil, nil
+	})
+	return err
+}
+
+// isOn reports whether the loop is on, and keeps it on.
+func (h *heartbeat) isOn() bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.needed = time.Now()
-	if h.beats {
-		return nil
+	return h.beats
+}
+
+// isOff ends the loop when nothing has needed it for a while.
+func (h *heartbeat) isOff(active bool) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if active {
+		h.needed = time.Now()
 	}
-	if err := s.beat(h); err != nil {
-		return err
+	if time.Since(h.needed) <= idleAfter {
+		return false
 	}
-	h.beats = true
-	s.wg.Go(s.beatOn)
-	return nil
+	h.beats, h.lease = false, 0
+	return true
 }
 
 // beatOn is the loop; it ends when the service has been idle for a while.
 func (s *Store) beatOn() {
-	h := &s.heart
 	for s.sleep(beatEvery) {
-		h.mu.Lock()
-		if s.view.isActive() {
-			h.needed = time.Now()
-		}
-		if time.Since(h.needed) > idleAfter {
-			h.beats, h.lease = false, 0
-			h.mu.Unlock()
+		if s.heart.isOff(s.view.isActive()) {
 			return
 		}
-		h.mu.Unlock()
 		for s.ctx.Err() == nil {
 			at := time.Now()
-			err := s.beat(h)
+			err := s.beat()
 			if err == nil {
 				break
 			}
 			s.log.Warn("no heartbeat", "cause", err)
-			// No longer than needed: the end of an outage is when it commits.
+			// Soon again: the end of an outage is when it commits.
 			s.sleep(max(0, tickEvery-time.Since(at)))
 		}
 	}
@@ -73,7 +94,8 @@ func (s *Store) beatOn() {
 
 // beat commits one heartbeat. The keepalive alone would prove nothing: it
 // succeeds while etcd is out of space.
-func (s *Store) beat(h *heartbeat) error {
+func (s *Store) beat() error {
+	h := &s.heart
 	ctx, cancel := context.WithTimeout(s.ctx, beatTimeout)
 	defer cancel()
 	if h.lease != 0 {
@@ -104,10 +126,7 @@ func (s *Store) beat(h *heartbeat) error {
 
 // retire takes this replica out, so that others need not wait for its lease.
 func (s *Store) retire(ctx context.Context) error {
-	h := &s.heart
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.lease == 0 {
+	if s.heart.lease == 0 {
 		return nil
 	}
 	_, err := s.cli.Delete(ctx, s.keys.replica(s.id))

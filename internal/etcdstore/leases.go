@@ -6,6 +6,7 @@ import (
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
+	"golang.org/x/sync/singleflight"
 )
 
 // Leases are pooled: one of its own per lock, granted and revoked, makes a
@@ -32,6 +33,8 @@ type pool struct {
 	// hanging counts the keys on a lease as the view has them; nil where a key
 	// lives no longer than the reservation made for it.
 	hanging func(id int64) int
+
+	granting singleflight.Group
 
 	mu   sync.Mutex
 	last *lease   // guarded by mu
@@ -80,21 +83,41 @@ func (p *pool) pick() *lease {
 // pool that is kept alive, done ends the reservation, when the key is written
 // and the view counts it, or when it is not.
 func (s *Store) reserve(p *pool) (*lease, error) {
+	for {
+		if l := p.take(); l != nil {
+			return l, nil
+		}
+		// One grant for all who wait for it: while etcd is silent they fail
+		// together, not one after the other.
+		if _, err, _ := p.granting.Do("", func() (any, error) { return nil, s.extend(p) }); err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (p *pool) take() *lease {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	l := p.pick()
-	if l == nil {
-		granted, err := s.grant(p.ttl)
-		if err != nil {
-			return nil, err
-		}
-		l, p.last = granted, granted
-		if p.use == 0 {
-			p.kept = append(p.kept, l)
-		}
+	if l != nil {
+		l.reserved++
 	}
-	l.reserved++
-	return l, nil
+	return l
+}
+
+// extend grants a pool its next lease.
+func (s *Store) extend(p *pool) error {
+	l, err := s.grant(p.ttl)
+	if err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.last = l
+	if p.use == 0 {
+		p.kept = append(p.kept, l)
+	}
+	return nil
 }
 
 func (p *pool) done(l *lease) {

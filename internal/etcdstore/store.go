@@ -68,6 +68,7 @@ func New(cfg Config) *Store {
 	}
 	s.view = newView(s.id, s.clock)
 	s.view.tend, s.view.dueSoon = s.tend, s.kickDue
+	s.view.unreadable = func(err error) { s.log.Error("a stored value cannot be read", "cause", err) }
 	return s
 }
 

@@ -23,8 +23,6 @@ func (s *Store) tend(m *mutex) {
 
 // tendTo does what m needs, one thing after the other.
 func (s *Store) tendTo(m *mutex) {
-	s.tending <- struct{}{}
-	defer func() { <-s.tending }()
 	pause := 10 * time.Millisecond
 	for {
 		s.view.mu.Lock()
@@ -36,7 +34,10 @@ func (s *Store) tendTo(m *mutex) {
 			return
 		}
 		s.view.mu.Unlock()
-		if err := task(); err != nil {
+		s.tending <- struct{}{}
+		err := task()
+		<-s.tending
+		if err != nil {
 			s.log.Debug("put off", "mutex", m.name, "cause", err)
 			s.sleep(jitter(pause))
 			pause = min(2*pause, time.Second)

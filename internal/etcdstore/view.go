@@ -33,8 +33,9 @@ type view struct {
 	ahead    map[*mutex]struct{}       // known beyond rev, from our own transactions and reads; guarded by mu
 
 	// Set before the view is used; called with mu held, and never block.
-	tend    func(*mutex)
-	dueSoon func()
+	tend       func(*mutex)
+	dueSoon    func()
+	unreadable func(error)
 }
 
 // mutex is one mutex in the view; its fields are guarded by view.mu.

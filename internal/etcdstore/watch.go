@@ -67,9 +67,7 @@ func (s *Store) follow(listed func()) error {
 			if err := resp.Err(); err != nil || !ok {
 				return fmt.Errorf("watch: %w", errors.Join(err, ctx.Err()))
 			}
-			if err := s.takeIn(resp); err != nil {
-				return err
-			}
+			s.takeIn(resp)
 		case <-check.C:
 			if !s.view.current() && len(changes) == 0 {
 				return errSilent
@@ -121,11 +119,12 @@ func (s *Store) list() error {
 		_, _, id := s.keys.parse(string(kv.Key))
 		alive[id] = true
 	}
-	return s.view.applyList(s.keys, groups, alive, resp.Header.Revision)
+	s.view.applyList(s.keys, groups, alive, resp.Header.Revision)
+	return nil
 }
 
 // applyList takes in a list of everything as of rev.
-func (v *view) applyList(k keys, groups map[service.Name]*[3][]*mvccpb.KeyValue, alive map[string]bool, rev int64) error {
+func (v *view) applyList(k keys, groups map[service.Name]*[3][]*mvccpb.KeyValue, alive map[string]bool, rev int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for id := range v.replicas {
@@ -143,7 +142,7 @@ func (v *view) applyList(k keys, groups map[service.Name]*[3][]*mvccpb.KeyValue,
 	}
 	for name, g := range groups {
 		if err := v.applyMutex(k, name, g[0], g[1], g[2], rev); err != nil {
-			return err
+			v.unreadable(err)
 		}
 		if m := v.mutexes[name]; m != nil {
 			m.told = seenOf(m.owner) // what happened in between is lost to events
@@ -152,18 +151,17 @@ func (v *view) applyList(k keys, groups map[service.Name]*[3][]*mvccpb.KeyValue,
 	}
 	v.floor = max(v.floor, rev)
 	v.advance(rev)
-	return nil
 }
 
 // takeIn takes in what the watch brought.
-func (s *Store) takeIn(resp clientv3.WatchResponse) error {
+func (s *Store) takeIn(resp clientv3.WatchResponse) {
 	v := s.view
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if resp.IsProgressNotify() {
 		v.advance(resp.Header.Revision)
 		v.hearLocked()
-		return nil
+		return
 	}
 	for from := 0; from < len(resp.Events); {
 		rev := resp.Events[from].Kv.ModRevision
@@ -171,17 +169,16 @@ func (s *Store) takeIn(resp clientv3.WatchResponse) error {
 		for to < len(resp.Events) && resp.Events[to].Kv.ModRevision == rev {
 			to++
 		}
-		if err := v.takeRevision(s.keys, resp.Events[from:to], rev); err != nil {
-			return err
-		}
+		v.takeRevision(s.keys, resp.Events[from:to], rev)
 		from = to
 	}
 	v.hearLocked()
-	return nil
 }
 
-// takeRevision takes in all that one transaction wrote. mu is held.
-func (v *view) takeRevision(k keys, events []*clientv3.Event, rev int64) error {
+// takeRevision takes in all that one transaction wrote. A value that cannot be
+// read harms its own mutex alone: there every decision is refused by a read.
+// mu is held.
+func (v *view) takeRevision(k keys, events []*clientv3.Event, rev int64) {
 	happened := map[*mutex]*happening{}
 	for _, ev := range events {
 		kind, name, tail := k.parse(string(ev.Kv.Key))
@@ -205,12 +202,12 @@ func (v *view) takeRevision(k keys, events []*clientv3.Event, rev int64) error {
 			place = &e.rec
 		}
 		if err := happened[m].note(place, kind, pair, ev); err != nil {
-			return err
+			v.unreadable(err)
 		}
 		if ev.Type == mvccpb.DELETE {
 			v.remove(m, kind, pair, rev)
 		} else if err := v.apply(m, kind, pair, ev.Kv); err != nil {
-			return err
+			v.unreadable(err)
 		}
 	}
 	v.advance(rev)
@@ -218,7 +215,6 @@ func (v *view) takeRevision(k keys, events []*clientv3.Event, rev int64) error {
 		h.tell(m, rev)
 		v.sweep(m)
 	}
-	return nil
 }
 
 // hear says that the watch is live; what was put off meanwhile is tended to.
