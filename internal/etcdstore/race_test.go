@@ -1,0 +1,236 @@
+package etcdstore_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
+
+	"github.com/holdfast-lock/holdfast/internal/service"
+)
+
+// Each test is an interleaving that a clause of a transaction closes: what
+// happens in the callback comes between the decision and its commit.
+
+// Nobody waits when a release is decided on; bob joins before it is committed.
+// Freed all the same, the mutex would be idle and bob would wait for ever.
+func TestReleaseSeesWhoJoinsInThatMoment(t *testing.T) {
+	h := newHouse(t)
+	h.owns(h.a, "alice")
+	var bob *waiter
+	h.gate.once("/owner", func() { bob = h.waits(h.b, "bob") })
+	h.releases(h.a, "alice")
+	bob.own()
+}
+
+// The windows are over when an expiry is decided on; a guard through another
+// replica is committed before it. Ended all the same, an owner that was told
+// "guarded" would have lost what it guards.
+func TestExpiryGivesWayToAGuard(t *testing.T) {
+	h := newHouse(t)
+	h.owns(h.a, "alice", 300*time.Millisecond, 0)
+	expiring := make(chan struct{})
+	h.gate.once("settled/", func() {
+		if _, err := h.b.Guard(t.Context(), service.GuardRequest{Mutex: deploy, Party: party("alice")}); err != nil {
+			t.Errorf("guard: %v", err)
+		}
+		close(expiring)
+	})
+	<-expiring
+	fence := h.owner()
+	if fence != "alice" {
+		t.Errorf("got owner %q after the guard, want alice", fence)
+	}
+	h.eventually("it expires through its new home", func() bool { return h.owner() == "" })
+}
+
+// Bob is the head when a release is decided on; before it is committed he polls
+// again. The grant must name the newer poll: the older one answers nobody.
+func TestHandOverNamesTheNewestPoll(t *testing.T) {
+	h := newHouse(t)
+	h.owns(h.a, "alice")
+	older := h.waits(h.b, "bob")
+	var newer *waiter
+	h.gate.once("/owner", func() {
+		newer = h.polls(h.b, "bob")
+		older.ends()
+	})
+	h.releases(h.a, "alice")
+	if !errors.Is(older.err, service.Of(service.KindSuperseded)) {
+		t.Errorf("got %v for the older poll, want superseded", older.err)
+	}
+	newer.own()
+}
+
+// Bob is away and carol is the head when a release is decided on; bob is back
+// before it is committed, and he joined first.
+func TestHandOverSeesWhoComesBackInThatMoment(t *testing.T) {
+	h := newHouse(t)
+	h.owns(h.a, "alice")
+	first := h.waits(h.b, "bob")
+	h.waits(h.b, "carol")
+	first.cancel()
+	first.ends()
+	h.eventually("bob is away", func() bool { return !h.present("bob") })
+	var bob *waiter
+	h.gate.once("/owner", func() { bob = h.waits(h.b, "bob") })
+	h.releases(h.a, "alice")
+	bob.own()
+}
+
+// The head's replica dies between the decision and the commit: nobody would
+// answer the grant.
+func TestHandOverSkipsTheDead(t *testing.T) {
+	h := newHouse(t)
+	h.owns(h.a, "alice")
+	h.waits(h.b, "bob")
+	carol := h.waits(h.a, "carol")
+	h.gate.once("/owner", func() { h.killB() })
+	h.releases(h.a, "alice")
+	carol.own()
+}
+
+// killB has etcd say that the second replica is dead. (It puts its key again
+// with its next heartbeat.)
+func (h *house) killB() {
+	h.t.Helper()
+	resp, err := h.client.Get(h.t.Context(), h.prefix+"replicas/", clientv3.WithPrefix())
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	line, err := h.client.Get(h.t.Context(), h.prefix+"m/deploy/line/"+string(party("bob").Pair))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	for _, kv := range resp.Kvs {
+		id := string(kv.Key[len(h.prefix+"replicas/"):])
+		if !bytes.Contains(line.Kvs[0].Value, []byte(id)) {
+			continue
+		}
+		if _, err := h.client.Delete(h.t.Context(), string(kv.Key)); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+}
+
+// An idle mutex is about to be taken by alice, who does not wait; before that
+// is committed bob owns it, carol joins, and bob releases to nobody's
+// knowledge: carol owns. Then alice is refused.
+func TestTakeSeesTheLine(t *testing.T) {
+	h := newHouse(t)
+	var carol *waiter
+	h.gate.once("/owner", func() {
+		h.owns(h.b, "bob")
+		carol = h.waits(h.b, "carol")
+		h.releases(h.b, "bob")
+	})
+	_, err := h.a.Acquire(t.Context(), request("alice", 0))
+	if !errors.Is(err, service.Of(service.KindLocked)) {
+		t.Errorf("got %v, want that it is locked", err)
+	}
+	carol.own()
+}
+
+// A request is granted and its client is gone; before the grant is undone the
+// party acquires again through the other replica. That stands.
+func TestPassingOnGivesWayToANewerAcquire(t *testing.T) {
+	h := newHouse(t)
+	g, err := h.a.Acquire(t.Context(), request("alice", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	undoing := make(chan service.Ownership)
+	h.gate.once("/owner", func() { undoing <- h.owns(h.b, "alice") })
+	g.Lost()
+	again := <-undoing
+	if again.Fence != g.Ownership().Fence {
+		t.Errorf("got fence %d, want %d: it is the same ownership", again.Fence, g.Ownership().Fence)
+	}
+	if _, err := h.a.Guard(t.Context(), service.GuardRequest{Mutex: deploy, Party: party("alice")}); err != nil {
+		t.Errorf("guard: %v", err)
+	}
+}
+
+// Bob's turn comes while his client is gone: the turn passes to carol, and
+// bob's place is before dave's when he polls again.
+func TestPassingOnKeepsThePlace(t *testing.T) {
+	h := newHouse(t)
+	h.owns(h.a, "alice")
+	bob := h.waits(h.b, "bob")
+	carol := h.waits(h.b, "carol")
+	dave := h.waits(h.b, "dave")
+	h.releases(h.a, "alice")
+	bob.ends()
+	if bob.err != nil {
+		t.Fatal(bob.err)
+	}
+	bob.grant.Lost()
+	carol.own()
+	again := h.waits(h.a, "bob")
+	h.releases(h.b, "carol")
+	again.own()
+	h.releases(h.a, "bob")
+	dave.own()
+}
+
+// An acquire is committed, and its answer lost. The reply says so; nobody was
+// told, so it is undone; and the same call gets the mutex.
+func TestAnOutcomeThatIsNotKnownIsUndone(t *testing.T) {
+	h := newHouse(t)
+	h.gate.loses("/owner", func(commit commitFunc) error {
+		if _, err := commit(); err != nil {
+			t.Error(err)
+		}
+		return context.DeadlineExceeded
+	})
+	_, err := h.a.Acquire(t.Context(), request("alice", 0))
+	if !errors.Is(err, service.Of(service.KindOutcomeUnknown)) {
+		t.Fatalf("got %v, want that the outcome is not known", err)
+	}
+	h.eventually("it is undone", func() bool { return h.owner() == "" })
+	h.owns(h.a, "alice")
+}
+
+// The same, but the proposal is committed only seconds after the call gave up,
+// as when a partition heals.
+func TestACommitThatComesLateIsUndone(t *testing.T) {
+	h := newHouse(t)
+	heal, committed := make(chan struct{}), make(chan struct{})
+	h.gate.loses("/owner", func(commit commitFunc) error {
+		go func() {
+			defer close(committed)
+			<-heal
+			if resp, err := commit(); err != nil || !resp.Succeeded {
+				t.Errorf("the late commit: %v, %v", resp, err)
+			}
+		}()
+		return context.DeadlineExceeded
+	})
+	_, err := h.a.Acquire(t.Context(), request("alice", 0))
+	if !errors.Is(err, service.Of(service.KindOutcomeUnknown)) {
+		t.Fatalf("got %v, want that the outcome is not known", err)
+	}
+	close(heal)
+	<-committed
+	h.eventually("it is undone", func() bool { return h.owner() == "" })
+}
+
+// A join is committed, and its answer lost: nobody is present for it.
+func TestAPlaceThatNobodyWasToldOfIsVacated(t *testing.T) {
+	h := newHouse(t)
+	h.owns(h.b, "alice")
+	h.gate.loses("/line/", func(commit commitFunc) error {
+		_, _ = commit()
+		return context.DeadlineExceeded
+	})
+	_, err := h.a.Acquire(t.Context(), request("bob", time.Minute))
+	if !errors.Is(err, service.Of(service.KindOutcomeUnknown)) {
+		t.Fatalf("got %v, want that the outcome is not known", err)
+	}
+	h.eventually("nobody is present", func() bool { return !h.present("bob") })
+	h.releases(h.b, "alice")
+	h.owns(h.b, "carol")
+}
