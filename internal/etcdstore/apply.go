@@ -3,6 +3,7 @@ package etcdstore
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
@@ -35,11 +36,15 @@ func (v *view) applyOwner(m *mutex, rec *ownerRecord, rev, lease int64) {
 
 func (v *view) newOwner(rec *ownerRecord, rev, lease int64, old *owner) *owner {
 	t := v.clock.Now()
-	o := &owner{rec: *rec, rev: rev, lease: lease, fence: rec.Fence, seen: t, hold: &hold{}}
+	o := &owner{rec: *rec, rev: rev, lease: lease, fence: rec.Fence, hold: &hold{}}
+	o.born = t - time.Duration(rec.HeldMs)*time.Millisecond
 	if o.fence == 0 {
 		o.fence = service.Fence(rev)
 	} else if old != nil && old.fence == o.fence {
 		o.hold = old.hold
+		// The age that was written was known before the write took its time: an
+		// owner that guards without pause would grow old too slowly by it.
+		o.born = min(o.born, old.born)
 	}
 	ttl, window := rec.terms().Cut(o.held(t))
 	o.ttlEnd, o.end = t+ttl, t+window

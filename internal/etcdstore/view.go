@@ -73,7 +73,7 @@ type owner struct {
 	rev    int64
 	lease  int64
 	fence  service.Fence
-	seen   time.Duration // window time at which this replica saw the revision
+	born   time.Duration // window time at which the ownership began, as far as this replica knows
 	ttlEnd time.Duration // window time
 	end    time.Duration // window time; W is over
 	hold   *hold
@@ -86,7 +86,7 @@ type hold struct {
 
 // held returns the age of the ownership at window time t.
 func (o *owner) held(t time.Duration) time.Duration {
-	return time.Duration(o.rec.HeldMs)*time.Millisecond + max(0, t-o.seen)
+	return max(0, t-o.born)
 }
 
 // entry is a place in line at one revision; immutable.
