@@ -37,8 +37,12 @@ func (w with) and(more with) with {
 // long is for a holder who is to hold for the whole test.
 var long = windows(time.Hour, 0)
 
-func (s *stage) party(name string) *party {
-	return &party{s: s, t: s.t, name: name, token: "token-of-" + name + "-0000000", http: s.Client()}
+// party is a contender of this name.
+func (s *stage) party(name string) *party { return s.partyOf(s.t, name) }
+
+// partyOf is one that fails a subtest of the test whose stage it is.
+func (s *stage) partyOf(t *testing.T, name string) *party {
+	return &party{s: s, t: t, name: name, token: "token-of-" + name + "-0000000", http: s.Client()}
 }
 
 // anew is the same contender with another token.
