@@ -124,6 +124,10 @@ func newHouse(t *testing.T) *house {
 
 var policy = service.Policy{DefaultTTL: 10 * time.Second, DefaultTransition: 6 * time.Second}
 
+// patience is less than the default W, lest an ownership that went to the wrong
+// party ends by itself and hides it.
+const patience = 10 * time.Second
+
 const deploy = service.Name("deploy")
 
 func party(name string) service.Party {
@@ -182,7 +186,7 @@ func (w *waiter) ends() {
 	w.h.t.Helper()
 	select {
 	case <-w.done:
-	case <-time.After(20 * time.Second):
+	case <-time.After(patience):
 		w.h.t.Fatalf("%s still waits", w.who)
 	}
 }
@@ -232,10 +236,10 @@ func (h *house) releases(s *etcdstore.Store, who string) {
 
 func (h *house) eventually(what string, is func() bool) {
 	h.t.Helper()
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(patience); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
 		if is() {
 			return
 		}
 	}
-	h.t.Fatalf("not so after 20 s: %s", what)
+	h.t.Fatalf("still not so: %s", what)
 }

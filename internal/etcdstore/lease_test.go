@@ -1,6 +1,7 @@
 package etcdstore_test
 
 import (
+	"errors"
 	"testing"
 	"time"
 
@@ -81,7 +82,7 @@ func TestTheSafetyNet(t *testing.T) {
 		t.Errorf("got fence %d after %d", own.Fence, first.Fence)
 	}
 	_, err := h.a.Guard(t.Context(), service.GuardRequest{Mutex: deploy, Party: party("alice")})
-	if e, ok := err.(*service.Error); !ok || e.Kind != service.KindNotOwner || e.Ended != service.EndedUnknown { //nolint:errorlint // it is not wrapped
+	if e := (*service.Error)(nil); !errors.As(err, &e) || e.Kind != service.KindNotOwner || e.Ended != service.EndedUnknown {
 		t.Errorf("got %v, want that she is not the owner, and nobody knows why", err)
 	}
 	h.releases(h.b, "bob")

@@ -20,10 +20,64 @@ import (
 func TestReleaseSeesWhoJoinsInThatMoment(t *testing.T) {
 	h := newHouse(t)
 	h.owns(h.a, "alice")
+	c := h.counts()
 	var bob *waiter
 	h.gate.once("/owner", func() { bob = h.waits(h.b, "bob") })
 	h.releases(h.a, "alice")
 	bob.own()
+	c.wrote("joining, and releasing to him", 2)
+}
+
+// Alice owns when bob decides to join; she releases, to nobody, before it is
+// committed. He would be in line for what nobody owns.
+func TestJoinSeesThatNobodyOwnsAnyMore(t *testing.T) {
+	h := newHouse(t)
+	h.owns(h.b, "alice")
+	c := h.counts()
+	h.gate.once("/line/", func() { h.releases(h.b, "alice") })
+	h.polls(h.a, "bob").own()
+	c.wrote("releasing, and taking", 2)
+}
+
+// A guard is on its way when its owner releases: it must not revive what is
+// somebody else's, or nobody's.
+func TestGuardGivesWayToARelease(t *testing.T) {
+	h := newHouse(t)
+	h.owns(h.a, "alice")
+	h.gate.once("/owner", func() {
+		h.releases(h.b, "alice")
+		h.owns(h.b, "bob")
+	})
+	_, err := h.a.Guard(t.Context(), service.GuardRequest{Mutex: deploy, Party: party("alice")})
+	if e := (*service.Error)(nil); !errors.As(err, &e) || e.Kind != service.KindNotOwner || e.Ended != service.EndedReleased {
+		t.Errorf("got %v, want that she is not the owner, for it was released", err)
+	}
+	if got := h.owner(); got != "bob" {
+		t.Errorf("got owner %q, want bob", got)
+	}
+}
+
+// A mutex is idle, and a waiter of a third replica is present before alice
+// takes it: whoever it is that should have promoted him, she does not barge.
+func TestTakeDoesNotBarge(t *testing.T) {
+	h := newHouse(t)
+	h.gate.once("/owner", func() {
+		h.puts("replicas/third", `{"v":1,"at":"2026-01-01T00:00:00Z"}`)
+		h.puts("m/deploy/line/"+string(party("bob").Pair), `{"v":1,"contender_id":"bob","joined_at":"2026-01-01T00:00:00Z",`+
+			`"present":true,"poll":"p","replica":"third"}`)
+	})
+	_, err := h.a.Acquire(t.Context(), request("alice", 0))
+	if !errors.Is(err, service.Of(service.KindLocked)) {
+		t.Errorf("got %v, want that it is locked", err)
+	}
+	h.eventually("another replica promotes bob", func() bool { return h.owner() == "bob" })
+}
+
+func (h *house) puts(key, value string) {
+	h.t.Helper()
+	if _, err := h.client.Put(h.t.Context(), h.prefix+key, value); err != nil {
+		h.t.Fatal(err)
+	}
 }
 
 // The windows are over when an expiry is decided on; a guard through another
@@ -74,7 +128,9 @@ func TestHandOverSeesWhoComesBackInThatMoment(t *testing.T) {
 	h.waits(h.b, "carol")
 	first.cancel()
 	first.ends()
-	h.eventually("bob is away", func() bool { return !h.present("bob") })
+	if _, err := h.a.Waiters(t.Context(), deploy); err != nil { // so that a knows it
+		t.Fatal(err)
+	}
 	var bob *waiter
 	h.gate.once("/owner", func() { bob = h.waits(h.b, "bob") })
 	h.releases(h.a, "alice")

@@ -1,0 +1,97 @@
+package etcdstore
+
+import (
+	"testing"
+
+	"github.com/holdfast-lock/holdfast/internal/service"
+)
+
+func testView() *view {
+	v := newView("me", newWindowClock())
+	v.tend, v.dueSoon = func(*mutex) {}, func() {}
+	v.unreadable = func(error) {}
+	v.replicas["me"] = true
+	return v
+}
+
+// What a transaction of ours wrote is in the view before the watch brings it,
+// and what the watch then still brings is older.
+func TestOldNewsChangesNothing(t *testing.T) {
+	const pair = service.Pair("p")
+	place := &entryRecord{header: current, Present: true, Replica: "me"}
+	for _, tt := range []struct {
+		name string
+		does func(v *view, m *mutex)
+		want bool // a place is there
+	}{
+		{"a place that we deleted is not revived", func(v *view, m *mutex) {
+			v.buryEntry(m, pair, 20)
+			v.applyEntry(m, pair, place, 15)
+		}, false},
+		{"nor when we never saw it", func(v *view, m *mutex) {
+			v.applyEntry(m, pair, nil, 11)
+			v.buryEntry(m, pair, 20)
+			v.applyEntry(m, pair, place, 15)
+		}, false},
+		{"a newer one stays although an old deletion arrives", func(v *view, m *mutex) {
+			v.buryEntry(m, pair, 20)
+			v.applyEntry(m, pair, place, 25)
+			v.applyEntry(m, pair, nil, 20)
+		}, true},
+		{"an old write does not replace a newer one", func(v *view, m *mutex) {
+			v.applyEntry(m, pair, &entryRecord{header: current, Joined: 10}, 20)
+			v.applyEntry(m, pair, nil, 15)
+		}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			v := testView()
+			m := v.at("deploy")
+			v.applyEntry(m, pair, place, 10)
+			tt.does(v, m)
+			if got := m.entries[pair] != nil; got != tt.want || got != (len(m.line) == 1) {
+				t.Errorf("got place %v in a line of %d, want %v", got, len(m.line), tt.want)
+			}
+			// Once the watch has passed all that, nothing of it is left.
+			v.applyEntry(m, pair, nil, 30)
+			v.advance(30)
+			if len(v.mutexes) != 0 || len(v.ahead) != 0 {
+				t.Errorf("got %d mutexes and %d ahead left, want none", len(v.mutexes), len(v.ahead))
+			}
+		})
+	}
+}
+
+func TestAnOwnerOfOldIsNotRevived(t *testing.T) {
+	v := testView()
+	m := v.at("deploy")
+	v.applyOwner(m, &ownerRecord{header: current, Pair: "p"}, 10, 1)
+	v.applyOwner(m, nil, 20, 0)
+	v.applyOwner(m, &ownerRecord{header: current, Pair: "p", Fence: 10}, 15, 1)
+	if m.owner != nil {
+		t.Errorf("got owner %+v, want nobody", m.owner.rec)
+	}
+	if v.leases[1] != 0 || v.active != 0 {
+		t.Errorf("got %d keys on the lease and %d active, want none", v.leases[1], v.active)
+	}
+}
+
+// A mutex that is forgotten still has its last revision, or a later one that
+// every reader has seen pass.
+func TestRevisionsOfTheForgotten(t *testing.T) {
+	v := testView()
+	v.applyOwner(v.at("deploy"), &ownerRecord{header: current, Pair: "p"}, 10, 1)
+	v.applyOwner(v.at("deploy"), nil, 20, 0)
+	v.advance(20)
+	for i := range 4 {
+		if v.mutexes["deploy"] != nil {
+			t.Fatal("it is not forgotten")
+		}
+		if got := v.lastOf("deploy"); got != 20 {
+			t.Errorf("after %d rotations: got revision %d, want 20", i, got)
+		}
+		v.rotate()
+	}
+	if len(v.gone[0])+len(v.gone[1]) != 0 {
+		t.Errorf("got %v still remembered", v.gone)
+	}
+}
