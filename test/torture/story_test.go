@@ -1,6 +1,8 @@
 package torture_test
 
 import (
+	"encoding/json"
+	"net/http"
 	"slices"
 	"testing"
 	"time"
@@ -158,5 +160,12 @@ func refused(t *testing.T, r harness.Reply, status int, code string) harness.Rep
 	if r.Int("status") != int64(r.Status) || r.String("title") == "" || r.String("type") == "" {
 		t.Errorf("got %s, want its status, a type and a title in it", r.Raw)
 	}
+	return r
+}
+
+// reply is the answer to a request that was not made by a harness.Client.
+func reply(resp *http.Response, text []byte) harness.Reply {
+	r := harness.Reply{Status: resp.StatusCode, Header: resp.Header, Raw: string(text)}
+	_ = json.Unmarshal(text, &r.Body) // what is not JSON has no fields
 	return r
 }
