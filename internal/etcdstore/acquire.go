@@ -159,6 +159,7 @@ func (a *acquiring) take(v *sight) (*grant, error) {
 	t := &txn{otherwise: s.reading(name, pair)}
 	t.absent(s.keys.owner(name))
 	t.nothingNewer(s.keys.line(name), v.rev)
+	s.dead(t, v.dead)
 	t.unchanged(s.keys.settled(name, pair), a.settled.rev)
 	t.unchanged(s.keys.declared(name), v.declaredRev)
 	if v.mine != nil {

@@ -135,26 +135,6 @@ func (v *view) applyHistory(m *mutex, rec *historyRecord, rev int64) {
 	}
 }
 
-// applyReplica takes in who is alive. mu is held.
-func (v *view) applyReplica(id string, alive bool) {
-	if v.replicas[id] == alive {
-		return
-	}
-	if alive {
-		v.replicas[id] = true
-	} else {
-		delete(v.replicas, id)
-	}
-	// Its owners may have to be ended by us, its waiters count anew.
-	for _, m := range v.mutexes {
-		if m.owner == nil && len(m.line) > 0 {
-			v.tend(m)
-		} else if m.owner != nil && m.owner.rec.Replica == id {
-			v.schedule(m, m.owner.end)
-		}
-	}
-}
-
 func (v *view) busy(m *mutex) bool { return m.owner != nil || len(m.line) > 0 }
 
 // touched is called after every change of m. mu is held.

@@ -33,6 +33,8 @@ type outcome struct {
 //     expiry frees what was guarded in the same moment.
 //   - the head's revision: the head went away, or polls anew with another id.
 //   - the revisions of those away before the head: one is back and comes first.
+//   - the replicas of those before the head who say that they are present are
+//     dead: the view may have a place before it has its replica's sign.
 //   - the head's replica is alive: else a dead replica's waiter would own, and
 //     nobody would be told.
 //   - with no head, nothing in the line is newer than the view: a waiter who
@@ -93,6 +95,7 @@ func (s *Store) succeed(t *txn, name service.Name, v *sight, removal bool) (*suc
 	settings, err := s.cfg.Policy.Resolve(name, declared)
 	if v.head == nil || err != nil {
 		t.nothingNewer(s.keys.line(name), v.rev)
+		s.dead(t, v.dead)
 		return nil, nil // nobody waits, or, undeclared and denied, nobody may
 	}
 	head := v.head
@@ -114,8 +117,9 @@ func (s *Store) succeed(t *txn, name service.Name, v *sight, removal bool) (*suc
 	return next, nil
 }
 
-// nobodyBefore adds to t that none of those away before the head has come back.
+// nobodyBefore adds to t that none of those before the head is present.
 func (s *Store) nobodyBefore(t *txn, name service.Name, v *sight) {
+	s.dead(t, v.dead)
 	const most = 64 // of the 128 that etcd allows to one transaction
 	if len(v.ahead) > most {
 		t.nothingNewer(s.keys.line(name), v.rev)

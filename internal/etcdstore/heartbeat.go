@@ -110,7 +110,7 @@ func (s *Store) beat() error {
 		}
 		h.lease = int64(resp.ID)
 	}
-	_, err := s.cli.Put(ctx, s.keys.replica(s.id), encode(replicaRecord{header: current, At: now()}), clientv3.WithLease(clientv3.LeaseID(h.lease)))
+	resp, err := s.cli.Put(ctx, s.keys.replica(s.id), encode(replicaRecord{header: current, At: now()}), clientv3.WithLease(clientv3.LeaseID(h.lease)))
 	if leaseGone(err) {
 		h.lease = 0
 	}
@@ -120,7 +120,7 @@ func (s *Store) beat() error {
 	s.clock.Committed()
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
-	s.view.applyReplica(s.id, true)
+	s.view.applyReplica(s.id, true, resp.Header.Revision)
 	return nil
 }
 

@@ -67,7 +67,7 @@ func (s *Store) task(m *mutex) func() error {
 		}
 		return nil
 	}
-	head, _ := v.headOf(m)
+	head, _, _ := v.headOf(m, "")
 	denied := m.declared == nil && s.cfg.Policy.DenyUndeclared // then its waiters leave
 	if head == nil || denied || !v.isOurTurn(m, head) {
 		return nil
@@ -104,7 +104,7 @@ func (v *view) patience(m *mutex) time.Duration {
 func (v *view) isOver(m *mutex, o *owner) bool {
 	end := o.end
 	if o.rec.Replica != v.me {
-		if v.replicas[o.rec.Replica] {
+		if v.alive(o.rec.Replica) {
 			return false // its home ends it; should that die, applyReplica looks again
 		}
 		end += v.patience(m)

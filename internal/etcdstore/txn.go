@@ -38,6 +38,13 @@ func (t *txn) nothingNewer(prefix string, rev int64) {
 	t.cmps = append(t.cmps, clientv3.Compare(clientv3.ModRevision(prefix), "<", rev+1).WithPrefix())
 }
 
+// dead: none of these replicas is alive.
+func (s *Store) dead(t *txn, ids []string) {
+	for _, id := range ids {
+		t.absent(s.keys.replica(id))
+	}
+}
+
 func (t *txn) put(key string, record any, lease int64) {
 	if lease == 0 {
 		t.ops = append(t.ops, clientv3.OpPut(key, encode(record)))
@@ -65,13 +72,14 @@ func (s *Store) read(ops ...clientv3.Op) (*clientv3.TxnResponse, error) {
 	return s.commit(&txn{ops: ops})
 }
 
-// reading returns the operations that read all of a mutex, and what is settled
-// for pair unless that is "".
+// reading returns the operations that read all of a mutex, who is alive, and
+// what is settled for pair unless that is "".
 func (s *Store) reading(name service.Name, pair service.Pair) []clientv3.Op {
 	ops := []clientv3.Op{
 		clientv3.OpGet(s.keys.mutex(name), clientv3.WithPrefix()),
 		clientv3.OpGet(s.keys.declared(name)),
 		clientv3.OpGet(s.keys.history(name)),
+		clientv3.OpGet(s.keys.replicas(), clientv3.WithPrefix()),
 	}
 	if pair != "" {
 		ops = append(ops, clientv3.OpGet(s.keys.settled(name, pair)))
@@ -88,14 +96,15 @@ func (s *Store) learn(name service.Name, resp *clientv3.TxnResponse) (settled, e
 	rev := resp.Header.Revision
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
+	s.view.applyReplicas(s.keys, ranges[3], rev)
 	err := s.view.applyMutex(s.keys, name, ranges[0], ranges[1], ranges[2], rev)
 	if err != nil {
 		return settled{}, err
 	}
-	if len(ranges) < 4 {
+	if len(ranges) < 5 {
 		return settled{}, nil
 	}
-	return newSettled(ranges[3])
+	return newSettled(ranges[4])
 }
 
 // refresh reads all of a mutex, linearizably, into the view.

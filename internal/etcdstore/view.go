@@ -1,7 +1,6 @@
 package etcdstore
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +22,7 @@ type view struct {
 	rev      int64                     // everything up to here has been seen; guarded by mu
 	heard    time.Time                 // when the watch last proved that it is live; guarded by mu
 	mutexes  map[service.Name]*mutex   // guarded by mu
-	replicas map[string]bool           // who is alive; guarded by mu
+	replicas map[string]sign           // guarded by mu
 	polls    map[string]*poll          // our own requests that still matter; guarded by mu
 	gone     [2]map[service.Name]int64 // revisions of mutexes forgotten lately; guarded by mu
 	floor    int64                     // no forgotten mutex changed after this; guarded by mu
@@ -101,7 +100,7 @@ func newView(me string, clock *windowClock) *view {
 	return &view{
 		me: me, clock: clock,
 		mutexes:  map[service.Name]*mutex{},
-		replicas: map[string]bool{},
+		replicas: map[string]sign{},
 		polls:    map[string]*poll{},
 		gone:     [2]map[service.Name]int64{{}, {}},
 		leases:   map[int64]int{},
@@ -181,21 +180,7 @@ func (v *view) rotate() {
 		v.floor = max(v.floor, rev)
 	}
 	v.gone[1], v.gone[0] = v.gone[0], map[service.Name]int64{}
-}
-
-// present reports whether e counts: its poll is open on a replica that is
-// alive. mu is held.
-func (v *view) present(e *entry) bool { return e.rec.Present && v.replicas[e.rec.Replica] }
-
-// countPresent returns how many are present in m's line. mu is held.
-func (v *view) countPresent(m *mutex) int {
-	n := 0
-	for _, e := range m.line {
-		if v.present(e) {
-			n++
-		}
-	}
-	return n
+	v.buryReplicas()
 }
 
 // sight is what a decision starts from: one mutex at one moment.
@@ -204,7 +189,8 @@ type sight struct {
 	current bool
 	owner   *owner
 	head    *entry   // the first present
-	ahead   []*entry // those away before the head
+	ahead   []*entry // those before the head who are not present
+	dead    []string // replicas that must be dead for that
 	mine    *entry
 	waiters int // present
 
@@ -212,7 +198,6 @@ type sight struct {
 	declaredRev int64
 	history     historyRecord
 	historyRev  int64
-	alive       bool // the owner's home is alive
 }
 
 // look returns a mutex as a party sees it. Count says whether to count the
@@ -234,24 +219,11 @@ func (v *view) sightOf(m *mutex, pair service.Pair, count bool) sight {
 		declared: m.declared, declaredRev: m.declaredRev,
 		history: m.history, historyRev: m.historyRev,
 	}
-	s.head, s.ahead = v.headOf(m)
-	if m.owner != nil {
-		s.alive = v.replicas[m.owner.rec.Replica]
-	}
+	s.head, s.ahead, s.dead = v.headOf(m, pair)
 	if count {
 		s.waiters = v.countPresent(m)
 	}
 	return s
-}
-
-// headOf returns the first present in line, and who is away before it. mu is held.
-func (v *view) headOf(m *mutex) (head *entry, ahead []*entry) {
-	for i, e := range m.line {
-		if v.present(e) {
-			return e, slices.Clone(m.line[:i])
-		}
-	}
-	return nil, nil
 }
 
 // settings returns what is declared, as the domain has it.

@@ -10,7 +10,7 @@ func testView() *view {
 	v := newView("me", newWindowClock())
 	v.tend, v.dueSoon = func(*mutex) {}, func() {}
 	v.unreadable = func(error) {}
-	v.replicas["me"] = true
+	v.replicas["me"] = sign{alive: true, rev: 1}
 	return v
 }
 

@@ -114,27 +114,15 @@ func (s *Store) list() error {
 			groups[name][i] = append(groups[name][i], kv)
 		}
 	}
-	alive := map[string]bool{}
-	for _, kv := range resp.Responses[3].GetResponseRange().Kvs {
-		_, _, id := s.keys.parse(string(kv.Key))
-		alive[id] = true
-	}
-	s.view.applyList(s.keys, groups, alive, resp.Header.Revision)
+	s.view.applyList(s.keys, groups, resp.Responses[3].GetResponseRange().Kvs, resp.Header.Revision)
 	return nil
 }
 
 // applyList takes in a list of everything as of rev.
-func (v *view) applyList(k keys, groups map[service.Name]*[3][]*mvccpb.KeyValue, alive map[string]bool, rev int64) {
+func (v *view) applyList(k keys, groups map[service.Name]*[3][]*mvccpb.KeyValue, replicas []*mvccpb.KeyValue, rev int64) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for id := range v.replicas {
-		if !alive[id] {
-			v.applyReplica(id, false)
-		}
-	}
-	for id := range alive {
-		v.applyReplica(id, true)
-	}
+	v.applyReplicas(k, replicas, rev)
 	for name := range v.mutexes {
 		if groups[name] == nil {
 			groups[name] = &[3][]*mvccpb.KeyValue{}
@@ -186,7 +174,7 @@ func (v *view) takeRevision(k keys, events []*clientv3.Event, rev int64) {
 		case keyOther:
 			continue
 		case keyReplica:
-			v.applyReplica(tail, ev.Type == mvccpb.PUT)
+			v.applyReplica(tail, ev.Type == mvccpb.PUT, rev)
 			continue
 		}
 		if kind == keySettled && ev.Type == mvccpb.DELETE {
