@@ -41,16 +41,12 @@ func (s *Store) watch(ready chan<- struct{}) {
 func (s *Store) follow(listed func()) error {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
+	// Watch itself waits for etcd, for as long as its context lives.
+	giveUp := time.AfterFunc(s.cfg.Timeout, cancel)
 	changes := s.cli.Watch(clientv3.WithRequireLeader(ctx), s.keys.prefix, clientv3.WithPrefix(), clientv3.WithCreatedNotify())
-	select {
-	case resp, ok := <-changes:
-		if err := resp.Err(); err != nil || !ok {
-			return fmt.Errorf("open: %w", errors.Join(err, s.ctx.Err()))
-		}
-	case <-time.After(s.cfg.Timeout):
-		return errSilent
-	case <-ctx.Done():
-		return ctx.Err()
+	resp, ok := <-changes
+	if err := resp.Err(); err != nil || !ok || !giveUp.Stop() {
+		return fmt.Errorf("open: %w", errors.Join(err, ctx.Err()))
 	}
 	if err := s.list(); err != nil {
 		return fmt.Errorf("list: %w", err)
