@@ -85,8 +85,8 @@ func TestT42OrderWithinASecond(t *testing.T) {
 func TestT43HandingOver(t *testing.T) {
 	const rounds, sets = 15, 3
 	s := open(t)
-	for _, joined := range []time.Duration{10, 30, 100, 300} {
-		joined *= time.Millisecond
+	for _, early := range []int{10, 30, 100, 300} {
+		joined := time.Duration(early) * time.Millisecond
 		var times []time.Duration
 		// What would slow the hand-over itself down slows down each set; a
 		// neighbour on the same cores does not stay for all of them.

@@ -55,6 +55,7 @@ func contend(url, body string) {
 		os.Exit(1)
 	}
 	text, err := io.ReadAll(resp.Body)
+	_ = resp.Body.Close() // the connection stays
 	fmt.Printf("%d %s %v\n", resp.StatusCode, text, err)
 	_, _ = io.Copy(io.Discard, os.Stdin)
 }

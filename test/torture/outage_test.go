@@ -40,17 +40,17 @@ func TestT50RefusalsOfAnOutage(t *testing.T) {
 			alices := fmt.Sprintf(`"contender_id":"alice","token":"%s"`, alice.token)
 			back := o.away(e)
 			for _, r := range []request{
-				{method: "POST", target: m + "deploy/acquire"},
-				{method: "POST", target: m + "other/acquire"},
-				{method: "POST", target: m + "deploy/acquire", body: `{"wait_ms":100}`},
-				{method: "POST", target: m + "deploy/guard", body: "{" + alices + "}"},
-				{method: "POST", target: m + "deploy/check", body: `{"fencing_token":1}`},
-				{method: "GET", target: m + "deploy"},
-				{method: "GET", target: m + "deploy/waiters"},
-				{method: "GET", target: m + "deploy/history"},
-				{method: "PUT", target: m + "other", body: `{}`},
-				{method: "DELETE", target: m + "other"},
-				{method: "DELETE", target: m + fmt.Sprintf("deploy/owner?fencing_token=%d&reason=x", g.fence)},
+				{method: "POST", target: at + "deploy/acquire"},
+				{method: "POST", target: at + "other/acquire"},
+				{method: "POST", target: at + "deploy/acquire", body: `{"wait_ms":100}`},
+				{method: "POST", target: at + "deploy/guard", body: "{" + alices + "}"},
+				{method: "POST", target: at + "deploy/check", body: `{"fencing_token":1}`},
+				{method: "GET", target: at + "deploy"},
+				{method: "GET", target: at + "deploy/waiters"},
+				{method: "GET", target: at + "deploy/history"},
+				{method: "PUT", target: at + "other", body: `{}`},
+				{method: "DELETE", target: at + "other"},
+				{method: "DELETE", target: at + fmt.Sprintf("deploy/owner?fencing_token=%d&reason=x", g.fence)},
 				{method: "GET", target: "/readyz"},
 			} {
 				t.Run(r.method+" "+start(r.target+" "+r.body), func(t *testing.T) {

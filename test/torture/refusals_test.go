@@ -47,7 +47,7 @@ func (s *stage) sends(r request) harness.Reply {
 
 const (
 	aToken  = `"token":"token-of-nobody-000"`
-	m       = "/v1/mutexes/"
+	at      = "/v1/mutexes/"
 	tooLong = 1<<20 + 1
 )
 
@@ -84,63 +84,63 @@ func malformed() []request {
 		return request{op: op, method: method, target: target, body: "{}" + blank, status: 413, code: "body_too_large"}
 	}
 	list := []request{
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{} {}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `[]`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `null`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"ttl":1000}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"TTL_MS":1000}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"ttl_ms":99}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"ttl_ms":1000.5}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"ttl_ms":"1000"}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"ttl_ms":1e30}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"transition_ms":-1}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"wait_ms":-1}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"token":"short"}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"token":"`+strings.Repeat("x", 129)+`"}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"token":"with a line\nbreak in it"}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"contender_id":""}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"contender_id":"\u0000"}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"metadata":{"a":1}}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", `{"metadata":{"a":"`+strings.Repeat("x", 2048)+`"}}`),
-		bad("acquireMutex", "POST", m+"deploy/acquire", "{\"contender_id\":\"\xff\"}"),
-		bad("acquireMutex", "POST", m+"deploy/acquire?wait_ms=1000", `{}`),
-		bad("acquireMutex", "POST", m+"-deploy/acquire", `{}`),
-		bad("acquireMutex", "POST", m+"a%2Fb/acquire", `{}`),
-		bad("acquireMutex", "POST", m+"%00/acquire", `{}`),
-		bad("acquireMutex", "POST", m+"%2E%2E/acquire", `{}`),
-		bad("acquireMutex", "POST", m+strings.Repeat("x", 201)+"/acquire", `{}`),
-		bad("acquireMutex", "POST", m+"declared/acquire", `{"ttl_ms":86400000}`),
-		bad("acquireMutex", "POST", m+"declared/acquire", `{"transition_ms":3600000}`),
-		big("acquireMutex", "POST", m+"deploy/acquire"),
-		bad("guardMutex", "POST", m+"deploy/guard", ``),
-		bad("guardMutex", "POST", m+"deploy/guard", `{}`),
-		big("guardMutex", "POST", m+"deploy/guard"),
-		bad("releaseMutex", "POST", m+"deploy/release", `{}`),
-		bad("releaseMutex", "POST", m+"deploy/release", `{`+aToken+`,"operation_id":""}`),
-		big("releaseMutex", "POST", m+"deploy/release"),
-		bad("checkFencingToken", "POST", m+"deploy/check", `{}`),
-		bad("checkFencingToken", "POST", m+"deploy/check", `{"fencing_token":0}`),
-		bad("checkFencingToken", "POST", m+"deploy/check", `{"fencing_token":9007199254740992}`),
-		big("checkFencingToken", "POST", m+"deploy/check"),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{} {}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `[]`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `null`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"ttl":1000}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"TTL_MS":1000}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"ttl_ms":99}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"ttl_ms":1000.5}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"ttl_ms":"1000"}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"ttl_ms":1e30}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"transition_ms":-1}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"wait_ms":-1}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"token":"short"}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"token":"`+strings.Repeat("x", 129)+`"}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"token":"with a line\nbreak in it"}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"contender_id":""}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"contender_id":"\u0000"}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"metadata":{"a":1}}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", `{"metadata":{"a":"`+strings.Repeat("x", 2048)+`"}}`),
+		bad("acquireMutex", "POST", at+"deploy/acquire", "{\"contender_id\":\"\xff\"}"),
+		bad("acquireMutex", "POST", at+"deploy/acquire?wait_ms=1000", `{}`),
+		bad("acquireMutex", "POST", at+"-deploy/acquire", `{}`),
+		bad("acquireMutex", "POST", at+"a%2Fb/acquire", `{}`),
+		bad("acquireMutex", "POST", at+"%00/acquire", `{}`),
+		bad("acquireMutex", "POST", at+"%2E%2E/acquire", `{}`),
+		bad("acquireMutex", "POST", at+strings.Repeat("x", 201)+"/acquire", `{}`),
+		bad("acquireMutex", "POST", at+"declared/acquire", `{"ttl_ms":86400000}`),
+		bad("acquireMutex", "POST", at+"declared/acquire", `{"transition_ms":3600000}`),
+		big("acquireMutex", "POST", at+"deploy/acquire"),
+		bad("guardMutex", "POST", at+"deploy/guard", ``),
+		bad("guardMutex", "POST", at+"deploy/guard", `{}`),
+		big("guardMutex", "POST", at+"deploy/guard"),
+		bad("releaseMutex", "POST", at+"deploy/release", `{}`),
+		bad("releaseMutex", "POST", at+"deploy/release", `{`+aToken+`,"operation_id":""}`),
+		big("releaseMutex", "POST", at+"deploy/release"),
+		bad("checkFencingToken", "POST", at+"deploy/check", `{}`),
+		bad("checkFencingToken", "POST", at+"deploy/check", `{"fencing_token":0}`),
+		bad("checkFencingToken", "POST", at+"deploy/check", `{"fencing_token":9007199254740992}`),
+		big("checkFencingToken", "POST", at+"deploy/check"),
 		bad("guardMutexes", "POST", "/v1/guard", `{"ownerships":[]}`),
 		bad("guardMutexes", "POST", "/v1/guard", `{"ownerships":[{`+aToken+`}]}`),
 		bad("guardMutexes", "POST", "/v1/guard", `{"ownerships":[`+strings.Repeat(`{"mutex":"deploy",`+aToken+`},`, 1000)+`{"mutex":"deploy",`+aToken+`}]}`),
 		big("guardMutexes", "POST", "/v1/guard"),
-		bad("declareMutex", "PUT", m+"deploy", `{"ttl_ms":0}`),
-		bad("declareMutex", "PUT", m+"deploy", `{"contenders":["*"]}`),
-		bad("declareMutex", "PUT", m+"deploy", `{"labels":{"a=b":""}}`),
-		bad("declareMutex", "PUT", m+"deploy", `{"name":"deploy"}`),
-		big("declareMutex", "PUT", m+"deploy"),
-		bad("removeMutex", "DELETE", m+"declared?force=perhaps", ``),
-		bad("getMutex", "GET", m+"deploy?revision=-1", ``),
-		bad("getMutex", "GET", m+"deploy?revision=1&revision=2", ``),
-		bad("getMutex", "GET", m+"%20", ``),
-		bad("listWaiters", "GET", m+"deploy/waiters?page_size=1", ``),
-		bad("listHistory", "GET", m+"-/history", ``),
-		bad("breakOwnership", "DELETE", m+"deploy/owner", ``),
-		bad("breakOwnership", "DELETE", m+"deploy/owner?fencing_token=1", ``),
-		bad("breakOwnership", "DELETE", m+"deploy/owner?reason=gone", ``),
+		bad("declareMutex", "PUT", at+"deploy", `{"ttl_ms":0}`),
+		bad("declareMutex", "PUT", at+"deploy", `{"contenders":["*"]}`),
+		bad("declareMutex", "PUT", at+"deploy", `{"labels":{"a=b":""}}`),
+		bad("declareMutex", "PUT", at+"deploy", `{"name":"deploy"}`),
+		big("declareMutex", "PUT", at+"deploy"),
+		bad("removeMutex", "DELETE", at+"declared?force=perhaps", ``),
+		bad("getMutex", "GET", at+"deploy?revision=-1", ``),
+		bad("getMutex", "GET", at+"deploy?revision=1&revision=2", ``),
+		bad("getMutex", "GET", at+"%20", ``),
+		bad("listWaiters", "GET", at+"deploy/waiters?page_size=1", ``),
+		bad("listHistory", "GET", at+"-/history", ``),
+		bad("breakOwnership", "DELETE", at+"deploy/owner", ``),
+		bad("breakOwnership", "DELETE", at+"deploy/owner?fencing_token=1", ``),
+		bad("breakOwnership", "DELETE", at+"deploy/owner?reason=gone", ``),
 		bad("listMutexes", "GET", "/v1/mutexes?page_size=0", ``),
 		bad("listMutexes", "GET", "/v1/mutexes?page_token=%00", ``),
 		bad("listMutexes", "GET", "/v1/mutexes?label=team", ``),
@@ -148,10 +148,10 @@ func malformed() []request {
 		bad("listMutexes", "GET", "/v1/mutexes?%zz", ``),
 	}
 	headers := []request{
-		{op: "declareMutex", method: "PUT", target: m + "deploy", header: "If-None-Match: x"},
-		{op: "declareMutex", method: "PUT", target: m + "deploy", header: "If-Match: *"},
-		{op: "removeMutex", method: "DELETE", target: m + "declared", header: "If-Match: 1"},
-		{op: "streamEvents", method: "GET", target: m + "deploy/events", header: "Last-Event-ID: x"},
+		{op: "declareMutex", method: "PUT", target: at + "deploy", header: "If-None-Match: x"},
+		{op: "declareMutex", method: "PUT", target: at + "deploy", header: "If-Match: *"},
+		{op: "removeMutex", method: "DELETE", target: at + "declared", header: "If-Match: 1"},
+		{op: "streamEvents", method: "GET", target: at + "deploy/events", header: "Last-Event-ID: x"},
 	}
 	for _, r := range headers {
 		r.status, r.code = 400, "invalid_argument"
@@ -164,25 +164,25 @@ func malformed() []request {
 func inOrder() []request {
 	return []request{
 		{"", "GET", "/", "", "", 404, "not_found"},
-		{"", "GET", m + "deploy/", "", "", 404, "not_found"},
-		{"", "POST", m + "deploy/owner/acquire", "{}", "", 404, "not_found"},
+		{"", "GET", at + "deploy/", "", "", 404, "not_found"},
+		{"", "POST", at + "deploy/owner/acquire", "{}", "", 404, "not_found"},
 		{"", "GET", "/v2/mutexes", "", "", 404, "not_found"},
-		{"", "GET", m + "deploy/acquire", "", "", 405, "method_not_allowed"},
-		{"", "PATCH", m + "deploy", "{}", "", 405, "method_not_allowed"},
-		{"", "OPTIONS", m + "deploy", "", "", 405, "method_not_allowed"},
-		{"acquireMutex", "POST", m + "held/acquire", "", "", 423, "mutex_locked"},
-		{"acquireMutex", "POST", m + "held/acquire", `{"wait_ms":50}`, "", 423, "mutex_locked"},
-		{"guardMutex", "POST", m + "held/guard", `{` + aToken + `}`, "", 409, "not_owner"},
-		{"guardMutex", "POST", m + "nobodys/guard", `{` + aToken + `}`, "", 409, "not_owner"},
-		{"releaseMutex", "POST", m + "held/release", `{` + aToken + `}`, "", 409, "not_owner"},
-		{"releaseMutex", "POST", m + "nobodys/release", `{` + aToken + `}`, "", 409, "not_owner"},
-		{"breakOwnership", "DELETE", m + "held/owner?fencing_token=1&reason=x", "", "", 412, "precondition_failed"},
-		{"breakOwnership", "DELETE", m + "nobodys/owner?fencing_token=1&reason=x", "", "", 412, "precondition_failed"},
-		{"declareMutex", "PUT", m + "declared", "{}", "If-None-Match: *", 412, "precondition_failed"},
-		{"declareMutex", "PUT", m + "declared", "{}", `If-Match: "1"`, 412, "precondition_failed"},
-		{"declareMutex", "PUT", m + "nobodys", "{}", `If-Match: "1"`, 412, "precondition_failed"},
-		{"removeMutex", "DELETE", m + "declared", "", `If-Match: "1"`, 412, "precondition_failed"},
-		{"removeMutex", "DELETE", m + "nobodys", "", "", 404, "mutex_not_declared"},
+		{"", "GET", at + "deploy/acquire", "", "", 405, "method_not_allowed"},
+		{"", "PATCH", at + "deploy", "{}", "", 405, "method_not_allowed"},
+		{"", "OPTIONS", at + "deploy", "", "", 405, "method_not_allowed"},
+		{"acquireMutex", "POST", at + "held/acquire", "", "", 423, "mutex_locked"},
+		{"acquireMutex", "POST", at + "held/acquire", `{"wait_ms":50}`, "", 423, "mutex_locked"},
+		{"guardMutex", "POST", at + "held/guard", `{` + aToken + `}`, "", 409, "not_owner"},
+		{"guardMutex", "POST", at + "nobodys/guard", `{` + aToken + `}`, "", 409, "not_owner"},
+		{"releaseMutex", "POST", at + "held/release", `{` + aToken + `}`, "", 409, "not_owner"},
+		{"releaseMutex", "POST", at + "nobodys/release", `{` + aToken + `}`, "", 409, "not_owner"},
+		{"breakOwnership", "DELETE", at + "held/owner?fencing_token=1&reason=x", "", "", 412, "precondition_failed"},
+		{"breakOwnership", "DELETE", at + "nobodys/owner?fencing_token=1&reason=x", "", "", 412, "precondition_failed"},
+		{"declareMutex", "PUT", at + "declared", "{}", "If-None-Match: *", 412, "precondition_failed"},
+		{"declareMutex", "PUT", at + "declared", "{}", `If-Match: "1"`, 412, "precondition_failed"},
+		{"declareMutex", "PUT", at + "nobodys", "{}", `If-Match: "1"`, 412, "precondition_failed"},
+		{"removeMutex", "DELETE", at + "declared", "", `If-Match: "1"`, 412, "precondition_failed"},
+		{"removeMutex", "DELETE", at + "nobodys", "", "", 404, "mutex_not_declared"},
 	}
 }
 
@@ -213,11 +213,11 @@ func refusalsOfOwners(t *testing.T, s *stage) provoked {
 	refused(t, alice.calls("own", "acquire"), 409, "token_spent")
 
 	got := bob.Acquires("own").got
-	refused(t, s.eye.Must(t, "DELETE", m+"own", nil), 409, "mutex_held")
+	refused(t, s.eye.Must(t, "DELETE", at+"own", nil), 409, "mutex_held")
 	// An ownership that has outlived its declared age without having ended:
 	// the age was declared while it lasted.
 	time.Sleep(time.Until(got.Add(2 * time.Millisecond)))
-	s.eye.Must(t, "PUT", m+"own", map[string]any{"max_hold_ms": 1}).Want(t, 200)
+	s.eye.Must(t, "PUT", at+"own", map[string]any{"max_hold_ms": 1}).Want(t, 200)
 	refused(t, bob.calls("own", "acquire"), 409, "max_hold_reached")
 	refused(t, bob.calls("own", "guard"), 409, "max_hold_reached")
 	return provoked{
@@ -232,14 +232,14 @@ func refusalsOfOwners(t *testing.T, s *stage) provoked {
 func refusalsOfStrangers(t *testing.T, s *stage) provoked {
 	tells := make(provoked)
 	for _, r := range []request{
-		{op: "acquireMutex", method: "POST", target: m + "deploy/acquire"},
-		{op: "checkFencingToken", method: "POST", target: m + "deploy/check", body: `{"fencing_token":1}`},
-		{op: "getMutex", method: "GET", target: m + "deploy"},
-		{op: "listWaiters", method: "GET", target: m + "deploy/waiters"},
-		{op: "listHistory", method: "GET", target: m + "deploy/history"},
-		{op: "streamEvents", method: "GET", target: m + "deploy/events"},
-		{op: "breakOwnership", method: "DELETE", target: m + "deploy/owner?fencing_token=1&reason=x"},
-		{op: "removeMutex", method: "DELETE", target: m + "deploy"},
+		{op: "acquireMutex", method: "POST", target: at + "deploy/acquire"},
+		{op: "checkFencingToken", method: "POST", target: at + "deploy/check", body: `{"fencing_token":1}`},
+		{op: "getMutex", method: "GET", target: at + "deploy"},
+		{op: "listWaiters", method: "GET", target: at + "deploy/waiters"},
+		{op: "listHistory", method: "GET", target: at + "deploy/history"},
+		{op: "streamEvents", method: "GET", target: at + "deploy/events"},
+		{op: "breakOwnership", method: "DELETE", target: at + "deploy/owner?fencing_token=1&reason=x"},
+		{op: "removeMutex", method: "DELETE", target: at + "deploy"},
 	} {
 		refused(t, s.sends(r), 404, "mutex_not_declared")
 		tells.add(r.op, 404, "mutex_not_declared")

@@ -218,7 +218,8 @@ func ageIsShown(s *stage, g grant) {
 	if owner["contender_id"] != g.by.name {
 		return // it has just ended
 	}
-	held := time.Duration(owner["held_ms"].(float64)) * time.Millisecond
+	shown, _ := owner["held_ms"].(float64)
+	held := time.Duration(int64(shown)) * time.Millisecond
 	least, most := asked.Sub(g.got)-time.Millisecond, time.Since(g.sent)+time.Millisecond
 	if held < least || held > most {
 		s.t.Errorf("got held_ms %v, want it between %v and %v", held, least, most)

@@ -23,7 +23,7 @@ func (s *stage) witness(mutex string) *witness {
 	s.t.Helper()
 	ctx, stop := context.WithCancel(s.t.Context())
 	s.t.Cleanup(stop)
-	req, err := http.NewRequestWithContext(ctx, "GET", s.URL()+"/v1/mutexes/"+mutex+"/events", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL()+"/v1/mutexes/"+mutex+"/events", nil)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -31,13 +31,13 @@ func (s *stage) witness(mutex string) *witness {
 	if err != nil {
 		s.t.Fatal(err)
 	}
+	s.t.Cleanup(func() { _ = resp.Body.Close() })
 	lines := bufio.NewScanner(resp.Body)
 	if !lines.Scan() { // the comment with which a stream begins
 		s.t.Fatalf("events of %s: %v", mutex, lines.Err())
 	}
 	w := &witness{s: s}
 	go func() {
-		defer resp.Body.Close()
 		for lines.Scan() {
 			w.hear(lines.Text())
 		}
