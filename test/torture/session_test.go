@@ -60,7 +60,10 @@ func TestT10WaitLongerThanTheTTL(t *testing.T) {
 	const ttl = time.Second
 	for name, meanwhile := range map[string]func(t *testing.T, cli *clientv3.Client){
 		"in peace": func(*testing.T, *clientv3.Client) {},
-		"while leases die": func(t *testing.T, cli *clientv3.Client) {
+		"while its own lease dies": func(t *testing.T, cli *clientv3.Client) {
+			revokeAllBut(t, cli, prefix+"m/deploy/", prefix+"replicas/")
+		},
+		"while its place's dies, too": func(t *testing.T, cli *clientv3.Client) {
 			revokeAllBut(t, cli, prefix+"m/deploy/owner", prefix+"replicas/")
 		},
 	} {
