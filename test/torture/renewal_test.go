@@ -197,7 +197,7 @@ func TestT25HoldIsBounded(t *testing.T) {
 		}
 		left := time.Duration(last.Int("transition_remaining_ms")) * time.Millisecond
 		if end := sent.Add(left); end.After(first.got.Add(most + 100*time.Millisecond)) {
-			t.Errorf("got windows until the age of %v, want %v at most", end.Sub(first.got), most)
+			t.Fatalf("got windows until the age of %v, want %v at most", end.Sub(first.got), most)
 		}
 		ageIsShown(s, first)
 		return false
@@ -222,6 +222,6 @@ func ageIsShown(s *stage, g grant) {
 	held := time.Duration(int64(shown)) * time.Millisecond
 	least, most := asked.Sub(g.got)-time.Millisecond, time.Since(g.sent)+time.Millisecond
 	if held < least || held > most {
-		s.t.Errorf("got held_ms %v, want it between %v and %v", held, least, most)
+		s.t.Fatalf("got held_ms %v, want it between %v and %v", held, least, most)
 	}
 }
