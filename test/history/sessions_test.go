@@ -19,13 +19,13 @@ var sessions = []struct {
 	weight int
 	run    func(*client)
 }{
-	{34, (*client).work},
+	{35, (*client).work},
 	{12, (*client).guardLate},
 	{14, (*client).vanishInAcquire},
 	{6, (*client).forget},
 	{14, (*client).repeatAfterCut},
 	{8, (*client).actAsStranger},
-	{4, (*client).breakIn},
+	{3, (*client).breakIn},
 	{8, (*client).twins},
 }
 
@@ -45,7 +45,7 @@ func (c *client) workUntil(ops int64) {
 func (c *claim) get() bool {
 	wait := time.Duration(0)
 	if c.rng.IntN(2) == 0 {
-		wait = c.upTo(200 * time.Millisecond)
+		wait = c.upTo(100 * time.Millisecond)
 	}
 	return c.do(c.acquire(wait))
 }
@@ -120,7 +120,7 @@ func (c *client) guardLate() {
 // Some come again with the same token.
 func (c *client) vanishInAcquire() {
 	cl := c.claim(briefTTL, briefTransition)
-	wait := time.Duration(c.rng.IntN(2)) * 200 * time.Millisecond
+	wait := time.Duration(c.rng.IntN(2)) * 100 * time.Millisecond
 	cl.acquire(wait).vanish(time.Millisecond + c.upTo(25*time.Millisecond)).do()
 	switch c.rng.IntN(6) {
 	case 0:
@@ -177,14 +177,14 @@ func (c *client) actAsStranger() {
 	cl := c.claim(longTTL, longTransition)
 	last := max(1, c.lastSeen[cl.mutex].Load())
 	for range 2 {
-		switch c.rng.IntN(4) {
-		case 0:
+		switch c.rng.IntN(10) {
+		case 0, 1, 2:
 			cl.guard().do()
-		case 1:
+		case 3, 4, 5:
 			cl.release("").do()
-		case 2:
+		case 6, 7, 8:
 			c.check(cl.mutex, last).do()
-		case 3:
+		case 9:
 			c.breaking(cl.mutex, max(1, last-int64(c.rng.IntN(20)))).vanish(c.upTo(20*time.Millisecond) + time.Millisecond).do()
 		}
 	}
