@@ -13,7 +13,8 @@
 #
 # The command finds its fencing token in HOLDFAST_FENCING_TOKEN. It runs in a
 # process group of its own, and does not get the terminal as its input. The
-# exit status is that of the command, or
+# mutex is released when it ends: it has to wait for what it starts. The exit
+# status is that of the command, or
 #
 #   64       the usage is wrong, or the service refuses the request as such
 #   75       not acquired within LOCK_WAIT; the command was never started
@@ -171,7 +172,11 @@ stop() {
   local until=$(($(now) + $2))
   kill -s "$1" -- "-$work" 2>/dev/null
   kill -s CONT -- "-$work" 2>/dev/null # what is stopped cannot end
-  while kill -0 -- "-$work" 2>/dev/null && [ "$(now)" -lt "$until" ]; do rest 50; done
+  while kill -0 -- "-$work" 2>/dev/null && [ "$(now)" -lt "$until" ]; do
+    # What a shell started in the background does not heed INT.
+    kill -0 "$work" 2>/dev/null || kill -s TERM -- "-$work" 2>/dev/null
+    rest 50
+  done
   kill -s KILL -- "-$work" 2>/dev/null
 }
 
