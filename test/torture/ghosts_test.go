@@ -91,8 +91,9 @@ func TestT02RequestSentTwice(t *testing.T) {
 			second := kill(s, link, func() *poll { return bob.Asks("deploy", 30*time.Second, long) })
 			<-first.done
 			s.eventually("bob is in line", func() bool { return s.waiters("deploy") == 1 })
+			released := time.Now()
 			alice.Releases("deploy")
-			second.Owns().releases()
+			second.Owns().soonAfter(released).releases()
 			s.isIdle("deploy")
 			s.becomesEmpty("deploy")
 			seen.saw("alice", "bob")
@@ -112,8 +113,9 @@ func TestT02RequestSentTwiceWithoutToken(t *testing.T) {
 	second := s.nameless().Waits("deploy", 30*time.Second, long)
 	first.HangsUp()
 	s.eventually("the first is out of the line", func() bool { return s.waiters("deploy") == 1 })
+	released := time.Now()
 	alice.Releases("deploy")
-	g := second.Owns()
+	g := second.Owns().soonAfter(released)
 	if g.String("contender_id") == ghost {
 		t.Errorf("got it granted to %s, who is gone", ghost)
 	}

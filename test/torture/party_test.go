@@ -97,6 +97,16 @@ func (g grant) lasts() time.Duration {
 	return time.Duration(g.Int("ttl_ms")+g.Int("transition_ms")) * time.Millisecond
 }
 
+// soonAfter fails when it took so long to own that something else must have
+// helped: a place whose present waiter was forgotten lapses after 10 s.
+func (g grant) soonAfter(released time.Time) grant {
+	g.by.t.Helper()
+	if took := g.got.Sub(released); took > 8*time.Second {
+		g.by.t.Errorf("%s owns %s after %v, want it at once", g.by.name, g.mutex, took)
+	}
+	return g
+}
+
 // over waits until W is over for certain, and so much longer.
 func (g grant) over(more time.Duration) { time.Sleep(time.Until(g.got.Add(g.lasts() + more))) }
 

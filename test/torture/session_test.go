@@ -112,9 +112,11 @@ func TestT11SessionOfWaitersDies(t *testing.T) {
 			revokeAllBut(t, cli, prefix+"m/deploy/owner")
 			s.eventually("all are back", func() bool { return s.waiters("deploy") == len(polls) })
 		}
+		released := time.Now()
 		s.party("alice").Releases("deploy")
 		for _, w := range polls {
-			w.Owns().releases()
+			w.Owns().soonAfter(released).releases()
+			released = time.Now()
 		}
 		s.isIdle("deploy")
 	})
