@@ -30,7 +30,7 @@ func TestT05AbandonedInAnOutage(t *testing.T) {
 		polls[i] = s.party(fmt.Sprintf("waiter-%03d", i)).via(link).Asks("deploy", patience, long)
 	}
 	s.eventually("all wait", func() bool { return s.waiters("deploy") == requests })
-	e.Members[0].Pause()
+	freeze(e.Members[0])
 	for _, w := range polls[:requests/2] {
 		w.hang()
 	}

@@ -1,8 +1,13 @@
 package torture_test
 
 import (
+	"bytes"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/holdfast-lock/holdfast/test/harness"
 )
@@ -21,9 +26,34 @@ var outages = map[string]outage{
 		return func() { e.Members[0] = e.Members[0].Again() }
 	}},
 	"frozen": {func(e *harness.Etcd) func() {
-		e.Members[0].Pause()
+		freeze(e.Members[0])
 		return e.Members[0].Resume
 	}},
+}
+
+// freeze pauses a member, and returns when nothing of it runs any more: on a
+// busy machine it goes on for a while after the signal, and answers.
+func freeze(m *harness.Member) {
+	m.Pause()
+	for running(m.PID()) {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// running reports whether a thread of the process is not stopped. It is false
+// where there is no /proc to tell.
+func running(pid int) bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return slices.ContainsFunc(stats, func(path string) bool {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return false // it has ended
+		}
+		// The state comes after the name, which is in brackets and may contain
+		// any.
+		state := text[bytes.LastIndexByte(text, ')')+2]
+		return state != 'T'
+	})
 }
 
 // Every refusal of an outage is a 503 that says so, and when to come again
