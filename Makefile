@@ -5,7 +5,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
 
 run: ## the service on http://127.0.0.1:8080, with an etcd inside, keeping its data in holdfast-data
-	go run ./cmd/api
+	go build -o bin/holdfast ./cmd/api && exec bin/holdfast
 
 test: ## every test, with the race detector, against real etcd and whole processes
 	go test -race -p 1 -timeout 20m ./...

@@ -77,7 +77,7 @@ func (g *grantAnswer) VisitAcquireMutexResponse(w http.ResponseWriter) error {
 		return err
 	}
 	// No look after the write: a client may close as soon as it has read.
-	if err := deliver(w, http.StatusOK, body); err != nil {
+	if err := deliver(w, http.StatusOK, append(body, '\n')); err != nil {
 		return err
 	}
 	told = true

@@ -42,7 +42,7 @@ func TestOneEventPerRequestWithoutSecrets(t *testing.T) {
 		}
 		text := func(key string) string { s, _ := got[key].(string); return s }
 		if text("route") != want[i].route || text("mutex") != want[i].mutex || text("code") != want[i].code ||
-			got["status"] != want[i].status || text("method") == "" || got["duration"] == nil {
+			got["status"] != want[i].status || text("method") == "" || got["duration_ms"] == nil {
 			t.Errorf("got %s, want %+v", line, want[i])
 		}
 	}

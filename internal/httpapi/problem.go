@@ -100,7 +100,7 @@ func refuse(c *gin.Context, err error) {
 	if err != nil {
 		panic(err) // a struct of strings and numbers
 	}
-	c.Data(p.Status, "application/problem+json", body)
+	c.Data(p.Status, "application/problem+json", append(body, '\n')) // for shells' sake
 }
 
 // gone reports whether there is nobody to answer. A body that came too slowly

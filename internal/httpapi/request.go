@@ -63,7 +63,7 @@ func (ev *requestEvent) describe(c *gin.Context, took time.Duration) []slog.Attr
 		slog.String("method", c.Request.Method),
 		slog.String("route", c.FullPath()),
 		slog.Int("status", c.Writer.Status()),
-		slog.Duration("duration", took),
+		slog.Float64("duration_ms", float64(took.Microseconds())/1000),
 		slog.String("remote", c.Request.RemoteAddr))
 	if name, err := service.ParseName("mutex", c.Param("mutex")); err == nil {
 		attrs = append(attrs, slog.String("mutex", string(name)))
