@@ -45,6 +45,9 @@ func (s *Store) end(name service.Name, o *owner, e ending) (outcome, error) {
 		set, err := s.refresh(name, o.rec.Pair)
 		return outcome{settled: set, fresh: err == nil}, err
 	}
+	if v.mine != nil {
+		return outcome{}, s.misplaced(name, v.mine)
+	}
 	t := &txn{otherwise: s.reading(name, o.rec.Pair)}
 	t.unchanged(s.keys.owner(name), o.rev)
 	t.unchanged(s.keys.declared(name), v.declaredRev)

@@ -81,6 +81,26 @@ func (s *Store) vacate(name service.Name, pair service.Pair) error {
 	return err
 }
 
+// misplaced takes the place of a party that owns out of the line. Handed over
+// to, it would own again, with a token that is spent.
+func (s *Store) misplaced(name service.Name, e *entry) error {
+	t := &txn{otherwise: s.reading(name, "")}
+	t.unchanged(s.keys.entry(name, e.pair), e.rev)
+	t.delete(s.keys.entry(name, e.pair))
+	resp, err := s.commit(t)
+	if err != nil {
+		return err
+	}
+	if !resp.Succeeded {
+		_, err := s.learn(name, resp)
+		return err
+	}
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	s.view.buryEntry(s.view.at(name), e.pair, resp.Header.Revision)
+	return nil
+}
+
 // placeOf returns the place of e among those present, itself counted as such.
 func (v *view) placeOf(name service.Name, e *entry) int {
 	v.mu.Lock()

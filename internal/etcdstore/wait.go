@@ -4,6 +4,9 @@ import (
 	"context"
 	"time"
 
+	"go.etcd.io/etcd/api/v3/mvccpb"
+	clientv3 "go.etcd.io/etcd/client/v3"
+
 	"github.com/holdfast-lock/holdfast/internal/service"
 )
 
@@ -58,6 +61,7 @@ func (a *acquiring) join(v *sight) (*entry, error) {
 		return nil, err
 	}
 	t.put(s.keys.entry(name, pair), rec, line.id)
+	t.ops = append(t.ops, clientv3.OpGet(s.keys.owner(name))) // who may be ourselves by now
 	return a.joinWith(t, rec, line.id, own.id)
 }
 
@@ -79,11 +83,28 @@ func (a *acquiring) joinWith(t *txn, rec entryRecord, line, own int64) (*entry, 
 	if a.joined = rec.Joined; a.joined == 0 {
 		a.joined = rev
 	}
+	e := &entry{pair: pair, rec: rec, rev: rev, joined: a.joined}
 	s.view.mu.Lock()
-	defer s.view.mu.Unlock()
-	m := s.view.at(name)
-	s.view.applyEntry(m, pair, &rec, rev)
-	return &entry{pair: pair, rec: rec, rev: rev, joined: a.joined}, nil
+	s.view.applyEntry(s.view.at(name), pair, &rec, rev)
+	s.view.mu.Unlock()
+	return a.unlessOwned(e, resp.Responses[1].GetResponseRange().Kvs)
+}
+
+// unlessOwned returns the place e that we have joined with, unless a newer poll
+// of our party came to own in that moment: then it is none. A join compares
+// that somebody owns, and not who it is: every guard would make it fail.
+func (a *acquiring) unlessOwned(e *entry, kvs []*mvccpb.KeyValue) (*entry, error) {
+	if len(kvs) == 0 {
+		return e, nil
+	}
+	rec, err := decode[ownerRecord](kvs[0].Value)
+	if err != nil {
+		return nil, unread(a.req.Mutex, keyError(kvs[0], err))
+	}
+	if rec.Pair != e.pair {
+		return e, nil
+	}
+	return nil, unwritten(a.req.Mutex, a.s.misplaced(a.req.Mutex, e))
 }
 
 // limit refuses to make the line longer than is declared. Only then does a
