@@ -45,9 +45,11 @@ func (k keys) parse(key string) (keyKind, service.Name, string) {
 	if !ok {
 		return keyOther, "", ""
 	}
-	area, rest, _ := strings.Cut(rest, "/")
+	area, rest, below := strings.Cut(rest, "/")
 	name, tail, nested := strings.Cut(rest, "/")
 	switch {
+	case !below:
+		return keyOther, "", ""
 	case area == "m" && tail == "owner":
 		return keyOwner, service.Name(name), ""
 	case area == "m" && strings.HasPrefix(tail, "line/"):
