@@ -40,7 +40,7 @@ func TestT01DroppedPollIsNeverGranted(t *testing.T) {
 			alice, bob, carol := s.party("alice"), s.party("bob"), s.party("carol")
 			link := harness.NewProxy(t, s.Addr())
 			alice.Acquires(mutex, long)
-			lost := bob.via(link).Waits(mutex, 30*time.Second, long)
+			lost := bob.via(link).Waits(mutex, 30*time.Second, windows(3*time.Second, 0))
 			link.Cut()
 			alice.Releases(mutex)
 			_, took := carol.acquiresSoon(mutex, long)
