@@ -25,10 +25,10 @@ func certain(history []*op) []span {
 	given := map[party]time.Duration{} // away by its own release
 	struck := map[key]time.Duration{}  // by a break
 	for _, o := range history {
-		switch {
-		case o.kind == release:
+		switch o.kind {
+		case release:
 			earliest(given, o.party, o.sent)
-		case o.kind == breaking:
+		case breaking:
 			earliest(struck, key{o.mutex, o.fence}, o.sent)
 		}
 	}

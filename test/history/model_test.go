@@ -109,10 +109,10 @@ func (k *known) owns(s *state, o *op) bool {
 
 // sees: the owner is whom the answer names.
 func (k *known) sees(s *state, o *op) bool {
-	switch {
-	case o.seen == s.fence:
+	switch o.seen {
+	case s.fence:
 		return true
-	case o.seen == nobody:
+	case nobody:
 		return k.ends(s, o)
 	}
 	return k.haunts(s, o, o.seen)
