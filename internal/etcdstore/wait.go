@@ -139,9 +139,9 @@ func (a *acquiring) wait(ctx context.Context, e *entry) (*grant, error) {
 		select {
 		case <-a.poll.woke:
 		case <-timer.C:
-			return a.giveUp(ctx)
+			return a.giveUp(ctx, e)
 		case <-ctx.Done():
-			return a.giveUp(ctx)
+			return a.giveUp(ctx, e)
 		}
 	}
 }
@@ -198,7 +198,7 @@ func (a *acquiring) answer(v *sight) (*grant, bool, error) {
 
 // giveUp leaves the line but keeps the place, and only then says how the wait
 // ended. A grant that comes in that moment is returned.
-func (a *acquiring) giveUp(ctx context.Context) (*grant, error) {
+func (a *acquiring) giveUp(ctx context.Context, e *entry) (*grant, error) {
 	for {
 		v := a.s.view.look(a.req.Mutex, a.req.Party.Pair, false)
 		switch {
@@ -207,7 +207,15 @@ func (a *acquiring) giveUp(ctx context.Context) (*grant, error) {
 			g, _, err := a.answer(&v)
 			return g, err
 		case v.mine == nil:
-			return nil, a.over(ctx, 0)
+			// Its turn may have come and gone: the view alone does not tell.
+			_, over, err := a.vanished(e)
+			if err != nil {
+				return nil, err
+			}
+			if over {
+				return nil, a.over(ctx, 0)
+			}
+			continue
 		case v.mine.rec.Poll != a.poll.id:
 			return nil, a.superseded()
 		}
