@@ -10,8 +10,8 @@ import (
 type known struct {
 	before   map[int64]int64         // the next smaller fence that anybody saw; 0 for the first
 	owner    map[int64]party         // whose fence it is; absent where nobody was told
-	ghosts   map[int64]time.Duration // from when on a fence can belong to an acquire that vanished
-	vanished map[party]time.Duration // when a party first sent an acquire with an unknown outcome
+	ghosts   map[int64]time.Duration // from when on a fence can belong to an acquire that was not told of it
+	vanished map[party]time.Duration // when a party first sent an acquire that may have owned without being told
 
 	loose    map[party]time.Duration // when a party first sent a release with an unknown outcome
 	shaken   map[int64]time.Duration // when a break with an unknown outcome was first sent
@@ -54,7 +54,8 @@ func (o *op) fences() (list []int64) {
 
 func (k *known) note(o *op) {
 	switch {
-	case o.answer == unknown && o.kind == acquire:
+	case o.kind == acquire && (o.answer == unknown || o.answer == spent):
+		// A wait can be granted, and that be over, before it is answered.
 		earliest(k.vanished, o.party, o.sent)
 	case o.answer == unknown && o.kind == release:
 		earliest(k.loose, o.party, o.sent)

@@ -86,6 +86,13 @@ func TestModelKnowsWhatCanHappen(t *testing.T) {
 		"a ghost, for a moment": {[]*op{
 			at(0, 0, does(acquire, alice, unknown)), at(1, 5, sees(10)), at(6, 9, sees(nobody)), at(10, 15, gets(bob, 20)),
 		}, porcupine.Ok},
+		"granted and broken, before it was told": {[]*op{
+			at(0, 20, does(acquire, alice, spent)), at(1, 5, sees(10)), at(6, 9, breaks(10)), at(10, 15, gets(bob, 20)),
+		}, porcupine.Ok},
+		"refused, but owned": {[]*op{
+			at(0, 20, op{kind: acquire, party: alice, answer: locked, seen: 20, whose: bob}),
+			at(1, 5, op{kind: acquire, party: bob, answer: locked, seen: 10, whose: alice}), at(6, 9, breaks(10)), at(10, 15, gets(bob, 20)),
+		}, porcupine.Illegal},
 		"a ghost before its time":           {[]*op{at(0, 4, sees(10)), at(5, 0, does(acquire, alice, unknown))}, porcupine.Illegal},
 		"a ghost that was told of, by then": {[]*op{at(0, 0, does(acquire, alice, unknown)), at(1, 5, guards(alice, 10)), at(6, 99, sees(nobody))}, porcupine.Illegal},
 		"a ghost that is released":          {[]*op{at(0, 0, does(acquire, alice, unknown)), at(1, 5, does(release, alice, released))}, porcupine.Ok},
