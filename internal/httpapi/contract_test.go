@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-lock/holdfast/internal/httpapi/apigen"
 	"github.com/holdfast-lock/holdfast/internal/service"
+	"github.com/holdfast-lock/holdfast/test/contract"
 )
 
 // kindsOf is what each operation's call of the domain can return. Source: the
@@ -46,7 +47,7 @@ var kindsOf = map[string][]service.Kind{
 }
 
 func TestContractIsValid(t *testing.T) {
-	if err := contract().Validate(context.Background(), openapi3.EnableExamplesValidation()); err != nil {
+	if err := contract.Document().Validate(context.Background(), openapi3.EnableExamplesValidation()); err != nil {
 		t.Error(err)
 	}
 }
@@ -116,7 +117,7 @@ func TestContractDocumentsEveryRefusal(t *testing.T) {
 		for status := range want {
 			slices.Sort(want[status])
 		}
-		if got := documentedCodes(op); !maps.EqualFunc(got, want, slices.Equal) {
+		if got := contract.Codes(op); !maps.EqualFunc(got, want, slices.Equal) {
 			t.Errorf("%s %s:\n got %v\nwant %v", method, path, got, want)
 		}
 	})
@@ -130,7 +131,7 @@ func TestEveryCodeOfTheContractCanHappen(t *testing.T) {
 	for _, r := range refusals {
 		can[string(r.code)] = true
 	}
-	for _, code := range contract().Components.Schemas["ProblemCode"].Value.Enum {
+	for _, code := range contract.Document().Components.Schemas["ProblemCode"].Value.Enum {
 		if !can[code.(string)] {
 			t.Errorf("nothing has code %s", code)
 		}
@@ -143,7 +144,7 @@ func TestEveryCodeOfTheContractCanHappen(t *testing.T) {
 
 // An example that differs from the answer would be copied into clients.
 func TestContractExamplesAreWhatTheServerWrites(t *testing.T) {
-	for name, ref := range contract().Components.Examples {
+	for name, ref := range contract.Document().Components.Examples {
 		example, ok := ref.Value.Value.(map[string]any)
 		if !ok || example["code"] == nil {
 			continue
@@ -186,7 +187,7 @@ func TestEndingsStatesAndEventsAreThoseOfTheDomain(t *testing.T) {
 	}
 	for schema, want := range enums {
 		var got []string
-		for _, v := range contract().Components.Schemas[schema].Value.Enum {
+		for _, v := range contract.Document().Components.Schemas[schema].Value.Enum {
 			got = append(got, v.(string))
 		}
 		if !slices.Equal(got, want) {
@@ -196,7 +197,7 @@ func TestEndingsStatesAndEventsAreThoseOfTheDomain(t *testing.T) {
 }
 
 func forEachOperation(f func(method, path string, op *openapi3.Operation)) {
-	paths := contract().Paths.Map()
+	paths := contract.Document().Paths.Map()
 	for _, path := range slices.Sorted(maps.Keys(paths)) {
 		ops := paths[path].Operations()
 		for _, method := range slices.Sorted(maps.Keys(ops)) {

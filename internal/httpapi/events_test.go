@@ -17,6 +17,7 @@ import (
 
 	"github.com/holdfast-lock/holdfast/internal/httpapi/apigen"
 	"github.com/holdfast-lock/holdfast/internal/service"
+	"github.com/holdfast-lock/holdfast/test/contract"
 )
 
 // stream is a reader of events: a http.ResponseWriter that can be read while it
@@ -132,7 +133,7 @@ func parseEvent(t testing.TB, block string) seen {
 			if err := errors.Join(json.Unmarshal([]byte(text), &ev.data), json.Unmarshal([]byte(text), &raw)); err != nil {
 				t.Fatal(err)
 			}
-			if err := contract().Components.Schemas["Event"].Value.VisitJSON(raw); err != nil {
+			if err := contract.Document().Components.Schemas["Event"].Value.VisitJSON(raw); err != nil {
 				t.Errorf("not an event: %v", err)
 			}
 		default:

@@ -8,20 +8,15 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/getkin/kin-openapi/openapi3"
-	"github.com/getkin/kin-openapi/openapi3filter"
-	"github.com/getkin/kin-openapi/routers"
-	"github.com/getkin/kin-openapi/routers/legacy"
-
 	"github.com/holdfast-lock/holdfast/internal/httpapi/apigen"
 	"github.com/holdfast-lock/holdfast/internal/service"
 	"github.com/holdfast-lock/holdfast/internal/service/servicetest"
+	"github.com/holdfast-lock/holdfast/test/contract"
 )
 
 // maxWait is the longest poll in these tests.
@@ -114,7 +109,9 @@ func (h *house) doCtx(ctx context.Context, method, target, body string, headers 
 	h.handler.ServeHTTP(rec, req)
 	a := &answer{t: h.t, status: rec.Code, header: rec.Result().Header, text: rec.Body.String()}
 	if rec.Code != statusGone {
-		checkContract(h.t, req, a)
+		if err := contract.Check(req, contract.Answer{Status: a.status, Header: a.header, Body: []byte(a.text)}); err != nil {
+			h.t.Errorf("%v; body: %s", err, a.text)
+		}
 	}
 	return a
 }
@@ -159,103 +156,6 @@ func decode[T any](a *answer) (v T) {
 		a.t.Fatalf("%v; body: %s", err, a.text)
 	}
 	return v
-}
-
-// contract is parsed once; it is only read.
-var contract = sync.OnceValue(func() *openapi3.T {
-	doc, err := apigen.GetSpec()
-	if err != nil {
-		panic(err)
-	}
-	doc.Servers = nil
-	return doc
-})
-
-var contractRouter = sync.OnceValue(func() routers.Router {
-	router, err := legacy.NewRouter(contract())
-	if err != nil {
-		panic(err)
-	}
-	return router
-})
-
-// checkContract holds a response against the contract: its body against the
-// schema, its headers, and that the operation knows the status and the code.
-func checkContract(t testing.TB, req *http.Request, a *answer) {
-	t.Helper()
-	get := req.Clone(context.Background())
-	if get.Method == http.MethodHead {
-		get.Method = http.MethodGet
-	}
-	route, params, err := contractRouter().FindRoute(get)
-	if err != nil || a.status == http.StatusMethodNotAllowed ||
-		a.status == http.StatusNotFound && a.problem().Code == apigen.ProblemCodeNotFound {
-		checkProblem(t, nil, a) // of no operation
-		return
-	}
-	if a.status >= http.StatusBadRequest {
-		checkProblem(t, route.Operation, a)
-	}
-	input := &openapi3filter.ResponseValidationInput{
-		RequestValidationInput: &openapi3filter.RequestValidationInput{Request: get, PathParams: params, Route: route},
-		Status:                 a.status,
-		Header:                 a.header,
-		Options: &openapi3filter.Options{
-			IncludeResponseStatus: true,
-			ExcludeResponseBody:   a.header.Get("Content-Type") == "text/event-stream" || a.status == http.StatusNoContent,
-		},
-	}
-	input.SetBodyBytes([]byte(a.text))
-	if err := openapi3filter.ValidateResponse(context.Background(), input); err != nil {
-		t.Errorf("%s %s: status %d does not fit the contract: %v", req.Method, req.URL, a.status, err)
-	}
-}
-
-// checkProblem holds a refusal against the schema, and its code against what op
-// documents; op is nil where there is no operation.
-func checkProblem(t testing.TB, op *openapi3.Operation, a *answer) {
-	t.Helper()
-	if got := a.header.Get("Content-Type"); got != "application/problem+json" {
-		t.Errorf("status %d: got Content-Type %q; body: %s", a.status, got, a.text)
-		return
-	}
-	var raw any
-	if err := json.Unmarshal([]byte(a.text), &raw); err != nil {
-		t.Fatal(err)
-	}
-	if err := contract().Components.Schemas["Problem"].Value.VisitJSON(raw); err != nil {
-		t.Errorf("not a problem: %v", err)
-	}
-	p := a.problem()
-	if p.Status != a.status {
-		t.Errorf("got status %d in the body of a %d", p.Status, a.status)
-	}
-	if op != nil && !slices.Contains(documentedCodes(op)[a.status], p.Code) {
-		t.Errorf("%s does not document %d %s", op.OperationID, a.status, p.Code)
-	}
-	if (p.RetryAfterMs != nil) != (a.header.Get("Retry-After") != "") {
-		t.Errorf("%s: retry_after_ms and Retry-After do not go together", p.Code)
-	}
-}
-
-// documentedCodes are the names of the examples of each refusal.
-func documentedCodes(op *openapi3.Operation) map[int][]apigen.ProblemCode {
-	codes := map[int][]apigen.ProblemCode{}
-	for text, ref := range op.Responses.Map() {
-		media := ref.Value.Content["application/problem+json"]
-		if media == nil {
-			continue
-		}
-		status := 0
-		for _, digit := range text {
-			status = status*10 + int(digit-'0')
-		}
-		for name := range media.Examples {
-			codes[status] = append(codes[status], apigen.ProblemCode(name))
-		}
-		slices.Sort(codes[status])
-	}
-	return codes
 }
 
 // serve puts the house on a real socket.

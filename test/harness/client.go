@@ -7,8 +7,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/holdfast-lock/holdfast/test/contract"
 )
 
 // Client is a small JSON client of one replica. It has no time-out of its own:
@@ -63,7 +67,32 @@ func (c *Client) Call(ctx context.Context, method, path string, body any) (Reply
 	}
 	r := Reply{Status: resp.StatusCode, Header: resp.Header, Raw: string(raw), Took: time.Since(begin)}
 	_ = json.Unmarshal(raw, &r.Body) // metrics and pages are not JSON
+	if strings.HasPrefix(path, "/v1/") {
+		misfits.add(contract.Check(req, contract.Answer{Status: r.Status, Header: r.Header, Body: raw}))
+	}
 	return r, nil
+}
+
+// misfits are the answers of this run that do not fit the contract.
+var misfits misfitList
+
+type misfitList struct {
+	mu   sync.Mutex
+	errs []error // guarded by mu
+}
+
+func (l *misfitList) add(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err != nil && len(l.errs) < 10 {
+		l.errs = append(l.errs, err)
+	}
+}
+
+func (l *misfitList) all() []error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.errs
 }
 
 // Must is Call within a minute, and fails the test where no answer came.

@@ -23,11 +23,17 @@ import (
 
 const module = "github.com/holdfast-lock/holdfast/"
 
-// Main runs the tests of a package and removes what was built for them. Call
-// it in TestMain.
+// Main runs the tests of a package and removes what was built for them. It
+// fails when a Client was given an answer that does not fit the contract,
+// whatever the test that asked made of it. Call it in TestMain.
 func Main(m *testing.M) int {
 	defer programs.remove()
-	return m.Run()
+	status := m.Run()
+	for _, err := range misfits.all() {
+		fmt.Fprintln(os.Stderr, "FAIL:", err)
+		status = 1
+	}
+	return status
 }
 
 // programs are the binaries of this run.
