@@ -199,13 +199,15 @@ func (a *acquiring) answer(v *sight) (*grant, bool, error) {
 // giveUp leaves the line but keeps the place, and only then says how the wait
 // ended. A grant that comes in that moment is returned.
 func (a *acquiring) giveUp(ctx context.Context, e *entry) (*grant, error) {
+	a.fresh = false
 	for {
 		v := a.s.view.look(a.req.Mutex, a.req.Party.Pair, false)
 		switch {
 		case v.owner != nil && v.owner.rec.Pair == a.req.Party.Pair:
-			a.fresh = true
-			g, _, err := a.answer(&v)
-			return g, err
+			if g, over, err := a.answer(&v); over || err != nil {
+				return g, err
+			}
+			continue
 		case v.mine == nil:
 			// Its turn may have come and gone: the view alone does not tell.
 			_, over, err := a.vanished(e)

@@ -92,7 +92,7 @@ func (s *suite) scene(t *testing.T, c clause) *scene {
 	return sc
 }
 
-// policy is that of the design, so that a mutex without settings of its own
+// policy has the defaults of the service, so that a mutex without settings of its own
 // has windows that no clause lives to see the end of.
 func policy(deny bool) service.Policy {
 	return service.Policy{DefaultTTL: 10 * time.Second, DefaultTransition: 6 * time.Second, DenyUndeclared: deny}
