@@ -1,8 +1,6 @@
 package etcdstore
 
 import (
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/holdfast-lock/holdfast/internal/service"
 )
 
@@ -31,6 +29,9 @@ type outcome struct {
 // The comparisons, and what each closes:
 //   - the owner's revision: a guard, or another end, came first. Without it an
 //     expiry frees what was guarded in the same moment.
+//   - nothing of the head was settled since its place was written: a place that
+//     its party is about to take back, for another poll of it owned meanwhile,
+//     would own again with a token that is spent.
 //   - the head's revision: the head went away, or polls anew with another id.
 //   - the revisions of those away before the head: one is back and comes first.
 //   - the replicas of those before the head who say that they are present are
@@ -113,6 +114,7 @@ func (s *Store) succeed(t *txn, name service.Name, v *sight, removal bool) (*suc
 		next.lease = l.id
 	}
 	t.unchanged(s.keys.entry(name, head.pair), head.rev)
+	t.notSince(s.keys.settled(name, head.pair), head.rev)
 	s.nobodyBefore(t, name, v)
 	t.exists(s.keys.replica(head.rec.Replica))
 	t.put(s.keys.owner(name), next.rec, next.lease)
@@ -129,7 +131,7 @@ func (s *Store) nobodyBefore(t *txn, name service.Name, v *sight) {
 		return
 	}
 	for _, e := range v.ahead {
-		t.cmps = append(t.cmps, clientv3.Compare(clientv3.ModRevision(s.keys.entry(name, e.pair)), "<", e.rev+1))
+		t.notSince(s.keys.entry(name, e.pair), e.rev)
 	}
 }
 

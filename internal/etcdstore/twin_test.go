@@ -3,6 +3,7 @@ package etcdstore_test
 import (
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/holdfast-lock/holdfast/internal/service"
 )
@@ -57,5 +58,36 @@ func TestAReleaseHandsOverToSomebodyElse(t *testing.T) {
 	}
 	if got := h.owner(); got != "" || h.present("bob") {
 		t.Errorf("got owner %q, and bob in line: %v; want neither", got, h.present("bob"))
+	}
+}
+
+// The same, but bob's place is still there when the mutex, by way of somebody
+// else, comes round to it.
+func TestASpentTokenIsNotHandedTheMutex(t *testing.T) {
+	h := newHouse(t)
+	h.owns(h.b, "alice")
+	place := "m/deploy/line/" + string(party("bob").Pair)
+	first := h.waits(h.b, "bob")
+	h.puts("settled/deploy/"+string(party("bob").Pair),
+		`{"v":1,"contender_id":"bob","ended":"released","fencing_token":1,"ended_at":"2026-01-01T00:00:00Z"}`)
+	released := make(chan error, 1)
+	go func() {
+		_, err := h.a.Release(t.Context(), service.ReleaseRequest{Mutex: deploy, Party: party("alice")})
+		released <- err
+	}()
+	select {
+	case err := <-released:
+		t.Errorf("got %v from the release: it handed over to bob", err)
+	case <-time.After(100 * time.Millisecond):
+	}
+	if _, err := h.client.Delete(t.Context(), h.prefix+place); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-released; err != nil {
+		t.Error(err)
+	}
+	first.ends()
+	if !errors.Is(first.err, service.Of(service.KindTokenSpent)) {
+		t.Errorf("got %v, want that the token is spent", first.err)
 	}
 }

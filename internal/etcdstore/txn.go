@@ -45,6 +45,11 @@ func (s *Store) dead(t *txn, ids []string) {
 	}
 }
 
+// notSince: the key was not written after rev. It need not exist.
+func (t *txn) notSince(key string, rev int64) {
+	t.cmps = append(t.cmps, clientv3.Compare(clientv3.ModRevision(key), "<", rev+1))
+}
+
 func (t *txn) put(key string, record any, lease int64) {
 	if lease == 0 {
 		t.ops = append(t.ops, clientv3.OpPut(key, encode(record)))
