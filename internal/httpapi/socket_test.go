@@ -81,6 +81,13 @@ func TestClientCutAtTheGrant(t *testing.T) {
 	for name, leave := range map[string]func(*net.TCPConn) error{
 		"closed":      (*net.TCPConn).Close,
 		"half closed": (*net.TCPConn).CloseWrite,
+		// More than the request ends net/http's own look-out for the end.
+		"closed after a stray line": func(conn *net.TCPConn) error {
+			if _, err := conn.Write([]byte("\r\n\r\n")); err != nil {
+				return err
+			}
+			return conn.Close()
+		},
 		"reset": func(conn *net.TCPConn) error {
 			_ = conn.SetLinger(0)
 			return conn.Close()
