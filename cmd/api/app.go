@@ -101,6 +101,8 @@ func (a *App) wire(ctx context.Context) error {
 		Timeout: a.cfg.EtcdTimeout,
 		Policy:  policy,
 		Log:     a.log,
+
+		Embedded: len(a.cfg.Etcd) == 0,
 	})
 	a.service = service.New(store, service.Config{Policy: policy, MaxWait: a.cfg.MaxWait})
 	api, err := httpapi.New(httpapi.Config{Service: a.service, Log: a.log})

@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"errors"
 
 	"github.com/holdfast-lock/holdfast/internal/service"
 )
@@ -10,12 +11,17 @@ import (
 func (s *Store) Break(ctx context.Context, req service.BreakRequest) (service.PastOwnership, error) {
 	name := req.Mutex
 	for ctx.Err() == nil {
-		if _, _, err := s.readMutex(name); err != nil {
+		_, _, err := s.readMutex(name)
+		if err != nil && !errors.Is(err, service.Of(service.KindMutexNotDeclared)) {
 			return service.PastOwnership{}, err
 		}
 		v := s.view.look(name, "", false)
 		if v.owner == nil || v.owner.fence != req.Fence {
-			return s.brokenBefore(req, &v)
+			past, before := s.brokenBefore(req, &v)
+			if before != nil && err != nil {
+				return past, err
+			}
+			return past, before
 		}
 		out, err := s.end(name, v.owner, ending{how: service.EndedBroken, reason: req.Reason})
 		if err != nil {

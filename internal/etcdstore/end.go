@@ -248,6 +248,12 @@ func (s *Store) expire(name service.Name, o *owner) error {
 	if t := o.rec.terms(); t.MaxHold > 0 && o.held(o.end) >= t.MaxHold {
 		e.maxHold = true
 	}
+	if e.dead != "" && o.rec.Poll != "" && o.rec.Joined != 0 {
+		// A hand-over to a poll of a replica that has died since: it was never
+		// guarded, and most likely nobody was told of it. The turn passes on,
+		// and the place stays.
+		e = ending{dead: e.dead}
+	}
 	_, err := s.end(name, o, e)
 	return err
 }

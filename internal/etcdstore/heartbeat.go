@@ -110,7 +110,7 @@ func (s *Store) beat() error {
 		}
 		h.lease = int64(resp.ID)
 	}
-	resp, err := s.cli.Put(ctx, s.keys.replica(s.id), encode(replicaRecord{header: current, At: now()}), clientv3.WithLease(clientv3.LeaseID(h.lease)))
+	resp, err := s.cli.Put(ctx, s.keys.replica(s.id), encode(replicaRecord{header: current, At: now(), Embedded: s.cfg.Embedded}), clientv3.WithLease(clientv3.LeaseID(h.lease)))
 	if leaseGone(err) {
 		h.lease = 0
 	}
@@ -121,6 +121,29 @@ func (s *Store) beat() error {
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()
 	s.view.applyReplica(s.id, true, resp.Header.Revision)
+	return nil
+}
+
+// buryPredecessors takes out the replicas that ran inside this etcd before. For
+// the 3 s of their leases, which begin anew with etcd's start, their waiters
+// would else count as present, and be handed what nobody is there to answer.
+func (s *Store) buryPredecessors(ctx context.Context) error {
+	if !s.cfg.Embedded {
+		return nil
+	}
+	resp, err := s.cli.Get(ctx, s.keys.replicas(), clientv3.WithPrefix())
+	if err != nil {
+		return err
+	}
+	for _, kv := range resp.Kvs {
+		rec, err := decode[replicaRecord](kv.Value)
+		if err != nil || !rec.Embedded {
+			continue
+		}
+		if _, err := s.cli.Delete(ctx, string(kv.Key)); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -2,11 +2,13 @@ package etcdstore_test
 
 import (
 	"errors"
+	"log/slog"
 	"testing"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-lock/holdfast/internal/etcdstore"
 	"github.com/holdfast-lock/holdfast/internal/service"
 )
 
@@ -98,4 +100,60 @@ func TestAReplicaComesBack(t *testing.T) {
 	h.killB()
 	h.releases(h.a, "alice")
 	bob.own()
+}
+
+// A turn came to a poll whose replica is dead. It cannot have been guarded, so
+// when W is over the turn passes on, and the place and the token stay.
+func TestATurnThatADeadReplicaWasGiven(t *testing.T) {
+	h := newHouse(t)
+	h.owns(h.a, "alice")
+	h.puts("replicas/third", `{"v":1,"at":"2026-01-01T00:00:00Z"}`)
+	h.puts("m/deploy/line/"+string(party("bob").Pair), `{"v":1,"contender_id":"bob","joined_at":"2026-01-01T00:00:00Z",`+
+		`"present":true,"poll":"p","replica":"third","asked_ttl_ms":300,"asked_transition_ms":0}`)
+	carol := h.waits(h.a, "carol")
+	h.releases(h.a, "alice")
+	if got := h.owner(); got != "bob" {
+		t.Fatalf("got owner %q, want bob", got)
+	}
+	if _, err := h.client.Delete(t.Context(), h.prefix+"replicas/third"); err != nil {
+		t.Fatal(err)
+	}
+	carol.own()
+	bob := h.waits(h.b, "bob")
+	h.releases(h.a, "carol")
+	bob.own()
+}
+
+// The replica that ran inside this etcd before is dead, whatever its lease says.
+func TestPredecessorsAreBuried(t *testing.T) {
+	h := newHouse(t)
+	h.puts("replicas/before", `{"v":1,"at":"2026-01-01T00:00:00Z","embedded":true}`)
+	h.puts("replicas/other", `{"v":1,"at":"2026-01-01T00:00:00Z"}`)
+	s := etcdstore.New(etcdstore.Config{
+		Client: h.client, Prefix: h.prefix, Timeout: 5 * time.Second, Policy: policy,
+		Log: slog.New(slog.DiscardHandler), Embedded: true,
+	})
+	if err := s.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Stop(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]int64{"replicas/before": 0, "replicas/other": 1} {
+		if resp, err := h.client.Get(t.Context(), h.prefix+key); err != nil || resp.Count != want {
+			t.Errorf("%s: got %v, %v; want %d", key, resp, err, want)
+		}
+	}
+}
+
+// An event id of data that was wiped since is answered with the present state.
+func TestEventsFromTheFuture(t *testing.T) {
+	h := newHouse(t)
+	h.owns(h.a, "alice")
+	for ev, err := range h.a.Events(t.Context(), deploy, &service.EventID{Revision: 1 << 50}) {
+		if err != nil || ev.Type != service.EventReset || ev.State.Owner == nil {
+			t.Errorf("got %+v, %v; want a reset", ev, err)
+		}
+		return
+	}
 }

@@ -141,24 +141,19 @@ func (s *Store) Waiters(_ context.Context, name service.Name) ([]service.Waiter,
 	return line, nil
 }
 
-// History implements service.Store.
+// History implements service.Store. A declaration begins a history of its own.
 func (s *Store) History(_ context.Context, name service.Name) ([]service.PastOwnership, error) {
 	m, _, err := s.readMutex(name)
 	if err != nil {
 		return nil, err
 	}
-	past := []service.PastOwnership{}
-	if m.Declaration > 0 {
-		v := s.view.look(name, "", false)
-		for _, rec := range v.history.Past {
-			past = append(past, rec.past())
+	all := s.view.look(name, "", false).history.Past
+	if m.Declaration == 0 {
+		if all, err = s.settledOf(name); err != nil {
+			return nil, err
 		}
-		return past, nil
 	}
-	all, err := s.settledOf(name)
-	if err != nil {
-		return nil, err
-	}
+	past := []service.PastOwnership{}
 	for _, rec := range all[:min(len(all), historyLength)] {
 		past = append(past, rec.past())
 	}
@@ -216,7 +211,9 @@ func (s *Store) List(_ context.Context, req service.ListRequest) (service.Page, 
 }
 
 // listed reports whether m is more than a name that somebody asked for. mu is held.
-func (v *view) listed(m *mutex) bool { return m.declared != nil || v.busy(m) }
+func (v *view) listed(m *mutex) bool {
+	return m.declared != nil || m.owner != nil || v.countPresent(m) > 0
+}
 
 // Ready implements service.Store.
 func (s *Store) Ready(ctx context.Context) error {

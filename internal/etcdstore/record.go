@@ -197,5 +197,6 @@ func now() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 // replicaRecord is replicas/{id}.
 type replicaRecord struct {
 	header
-	At time.Time `json:"at"` // wall clock, for people to read
+	At       time.Time `json:"at"` // wall clock, for people to read
+	Embedded bool      `json:"embedded,omitempty"`
 }

@@ -21,6 +21,9 @@ type Config struct {
 	Timeout time.Duration // of one etcd call; unanswered for so long its outcome is unknown
 	Policy  service.Policy
 	Log     *slog.Logger
+	// Embedded says that the etcd is inside this process, so that a replica
+	// which said the same before is dead for certain.
+	Embedded bool
 }
 
 // Store is a service.Store on etcd: one replica of however many.
@@ -75,6 +78,9 @@ func New(cfg Config) *Store {
 // Start reads everything and opens the watch. It returns when the store is
 // ready, or with why it cannot be within ctx. Stop must be called either way.
 func (s *Store) Start(ctx context.Context) error {
+	if err := s.buryPredecessors(ctx); err != nil {
+		return fmt.Errorf("etcd does not answer: %w", err)
+	}
 	ready := make(chan struct{})
 	s.wg.Go(s.tick)
 	s.wg.Go(func() { s.watch(ready) })

@@ -85,7 +85,13 @@ func (s *Store) Events(ctx context.Context, name service.Name, after *service.Ev
 		}
 		// The watch may have yet to bring what was before now.
 		r := reader{s: s, name: name, yield: yield, after: service.EventID{Revision: newest, Index: math.MaxInt}}
-		if after != nil {
+		switch {
+		case after != nil && after.Revision > newest:
+			// It is of other data, wiped or restored since.
+			if !r.reset() {
+				return
+			}
+		case after != nil:
 			r.after = *after
 			if !r.catchUp(ctx, from) {
 				return
