@@ -48,3 +48,24 @@ func freedInTime(t *testing.T, s *stage, rounds int, ttl, transition time.Durati
 	}
 	seldomLate(t, "late by", 100*time.Millisecond, late)
 }
+
+// A guard starts both windows again: with 300 ms and 200 ms, a waiter owns 500
+// to 600 ms after the last one.
+func TestP3P4FreedInTimeAfterTheLastGuard(t *testing.T) {
+	const w = 500 * time.Millisecond
+	s := open(t)
+	var late []time.Duration
+	for i := range 9 {
+		mutex := fmt.Sprintf("guarded-%d", i)
+		alice := s.partyOf(t, "alice")
+		alice.Acquires(mutex, windows(300*time.Millisecond, 200*time.Millisecond))
+		next := s.partyOf(t, "bob").Waits(mutex, generous, long)
+		guarded := alice.Guards(mutex)
+		freed := next.Owns().got
+		if took := freed.Sub(guarded.sent); took < w {
+			t.Errorf("freed %v after the guard, want %v at least", took, w)
+		}
+		late = append(late, freed.Sub(guarded.got)-w)
+	}
+	seldomLate(t, "late by", 100*time.Millisecond, late)
+}
