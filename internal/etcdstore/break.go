@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -17,11 +18,11 @@ func (s *Store) Break(ctx context.Context, req service.BreakRequest) (service.Pa
 		}
 		v := s.view.look(name, "", false)
 		if v.owner == nil || v.owner.fence != req.Fence {
-			past, before := s.brokenBefore(req, &v)
-			if before != nil && err != nil {
-				return past, err
+			past, refusal := s.brokenBefore(req, &v)
+			if refusal != nil {
+				refusal = cmp.Or(err, refusal)
 			}
-			return past, before
+			return past, refusal
 		}
 		out, err := s.end(name, v.owner, ending{how: service.EndedBroken, reason: req.Reason})
 		if err != nil {
