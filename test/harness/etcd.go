@@ -28,36 +28,51 @@ type Member struct {
 	Addr string // host:port for clients
 
 	config string
+	env    []string
+}
+
+// site is where a member is, and how it sees the others.
+type site struct {
+	client, peer string   // it listens there, host:port
+	advertised   string   // where the other members look for it, host:port
+	env          []string // besides that of the tests
 }
 
 // StartEtcd starts a cluster and returns when every member answers. edits may
 // change a member's settings, those of etcd's configuration file.
 func StartEtcd(t testing.TB, members int, edits ...func(settings map[string]any)) *Etcd {
 	t.Helper()
-	ports := freePorts(t, 2*members)
-	names := make([]string, members)
-	peers := make([]string, members)
-	for i := range members {
-		names[i] = fmt.Sprintf("m%d", i)
-		peers[i] = names[i] + "=http://" + ports[2*i+1]
+	ports := freePorts(t, "127.0.0.1", 2*members)
+	sites := make([]site, members)
+	for i := range sites {
+		sites[i] = site{client: ports[2*i], peer: ports[2*i+1], advertised: ports[2*i+1]}
+	}
+	return startEtcd(t, sites, edits)
+}
+
+func startEtcd(t testing.TB, sites []site, edits []func(settings map[string]any)) *Etcd {
+	t.Helper()
+	peers := make([]string, len(sites))
+	for i, s := range sites {
+		peers[i] = fmt.Sprintf("m%d=http://%s", i, s.advertised)
 	}
 	e := &Etcd{t: t}
-	for i, name := range names {
+	for i, s := range sites {
 		settings := map[string]any{
-			"name":                        name,
+			"name":                        fmt.Sprintf("m%d", i),
 			"data-dir":                    Dir(t),
-			"listen-client-urls":          "http://" + ports[2*i],
-			"advertise-client-urls":       "http://" + ports[2*i],
-			"listen-peer-urls":            "http://" + ports[2*i+1],
-			"initial-advertise-peer-urls": "http://" + ports[2*i+1],
+			"listen-client-urls":          "http://" + s.client,
+			"advertise-client-urls":       "http://" + s.client,
+			"listen-peer-urls":            "http://" + s.peer,
+			"initial-advertise-peer-urls": "http://" + s.advertised,
 			"initial-cluster":             strings.Join(peers, ","),
 			"log-level":                   "warn",
 		}
 		for _, edit := range edits {
 			edit(settings)
 		}
-		config := writeConfig(t, settings)
-		e.Members = append(e.Members, launchMember(t, config, ports[2*i]))
+		m := &Member{Addr: s.client, config: writeConfig(t, settings), env: s.env}
+		e.Members = append(e.Members, m.launched(t, fmt.Sprintf("member %d", i)))
 	}
 	for _, m := range e.Members {
 		m.ready()
@@ -80,10 +95,13 @@ func writeConfig(t testing.TB, settings map[string]any) string {
 	return path
 }
 
-func launchMember(t testing.TB, config, addr string) *Member {
+// launched returns the member as a new process.
+func (m Member) launched(t testing.TB, name string) *Member {
 	t.Helper()
-	cmd := exec.Command(programs.program(t, "test/etcdmember"), config)
-	return &Member{Process: launch(t, "etcd "+addr, cmd), Addr: addr, config: config}
+	cmd := exec.Command(programs.program(t, "test/etcdmember"), m.config)
+	cmd.Env = append(os.Environ(), m.env...)
+	m.Process = launch(t, name, cmd)
+	return &m
 }
 
 func (m *Member) ready() {
@@ -96,7 +114,7 @@ func (m *Member) ready() {
 func (m *Member) Again() *Member {
 	m.t.Helper()
 	m.Wait(startTimeout)
-	return launchMember(m.t, m.config, m.Addr)
+	return m.launched(m.t, m.name)
 }
 
 // Endpoints returns the value of --etcd.
@@ -149,14 +167,14 @@ func (m *Member) leads(c *clientv3.Client) bool {
 	return err == nil && status.Header.MemberId == status.Leader
 }
 
-// freePorts returns addresses on loopback that nobody listens on. Somebody
+// freePorts returns addresses of a host that nobody listens on. Somebody
 // could take one before it is used; they come from the range that the system
 // gives out in turn, so that it does not give the same ones soon again.
-func freePorts(t testing.TB, n int) []string {
+func freePorts(t testing.TB, host string, n int) []string {
 	t.Helper()
 	addrs := make([]string, n)
 	for i := range addrs {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 		if err != nil {
 			t.Fatal(err)
 		}

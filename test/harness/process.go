@@ -2,11 +2,16 @@ package harness
 
 import (
 	"bufio"
+	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -23,6 +28,7 @@ type Process struct {
 	t    testing.TB
 	cmd  *exec.Cmd
 	done chan struct{} // closed when it has ended
+	away atomic.Bool   // the test paused it, or told it to end
 
 	mu    sync.Mutex
 	lines []string      // guarded by mu; what it wrote, both streams
@@ -85,7 +91,7 @@ func (p *Process) cleanup() {
 		}
 	}
 	if p.t.Failed() {
-		p.t.Logf("log of %s:\n%s", p.name, tail(log, 20_000))
+		p.t.Logf("log of %s, process %d:\n%s", p.name, p.PID(), tail(log, 20_000))
 	}
 }
 
@@ -131,13 +137,38 @@ func (p *Process) await(what string, match func(line string) bool) string {
 // Signal sends a signal to the process.
 func (p *Process) Signal(s os.Signal) {
 	p.t.Helper()
+	p.away.Store(s != syscall.SIGCONT)
 	if err := p.cmd.Process.Signal(s); err != nil {
 		p.t.Fatalf("%s: %v: %v", p.name, s, err)
 	}
 }
 
-// Pause freezes the process (SIGSTOP); its sockets stay open.
-func (p *Process) Pause() { p.t.Helper(); p.Signal(syscall.SIGSTOP) }
+// Pause freezes the process (SIGSTOP); its sockets stay open. It returns when
+// nothing of it runs any more: on a busy machine a process goes on for a while
+// after the signal, and answers.
+func (p *Process) Pause() {
+	p.t.Helper()
+	p.Signal(syscall.SIGSTOP)
+	for running(p.PID()) {
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// running reports whether a thread of the process is not stopped. It is false
+// where there is no /proc to tell.
+func running(pid int) bool {
+	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+	return slices.ContainsFunc(stats, func(path string) bool {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return false // it has ended
+		}
+		// The state comes after the name, which is in brackets and may contain
+		// any.
+		state := text[bytes.LastIndexByte(text, ')')+2]
+		return state != 'T' && state != 'Z'
+	})
+}
 
 // Resume ends a Pause (SIGCONT).
 func (p *Process) Resume() { p.t.Helper(); p.Signal(syscall.SIGCONT) }
@@ -148,6 +179,7 @@ func (p *Process) Terminate() { p.t.Helper(); p.Signal(syscall.SIGTERM) }
 // Kill ends the process as it is (SIGKILL), and waits until it is gone. It may
 // have ended before.
 func (p *Process) Kill() {
+	p.away.Store(true)
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
@@ -174,6 +206,9 @@ func (p *Process) Ended() bool {
 		return false
 	}
 }
+
+// gone reports whether it has nothing to say, by the will of the test.
+func (p *Process) gone() bool { return p.away.Load() }
 
 // PID returns the number of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }

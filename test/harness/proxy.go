@@ -1,8 +1,6 @@
 package harness
 
 import (
-	"errors"
-	"io"
 	"net"
 	"sync"
 	"testing"
@@ -26,17 +24,10 @@ type Proxy struct {
 	listener net.Listener
 
 	mu    sync.Mutex
-	wake  *sync.Cond
 	held  [2]bool          // guarded by mu
 	delay [2]time.Duration // guarded by mu
 	cut   bool             // guarded by mu
 	links map[*link]bool   // guarded by mu
-}
-
-// link is a connection of a client, and the one that was made for it.
-type link struct {
-	client, server *net.TCPConn // server is nil until it was dialed
-	broken         bool         // guarded by Proxy.mu
 }
 
 // NewProxy returns a link to upstream, host:port. It is closed with the test.
@@ -47,7 +38,6 @@ func NewProxy(t testing.TB, upstream string) *Proxy {
 		t.Fatal(err)
 	}
 	p := &Proxy{upstream: upstream, listener: l, links: make(map[*link]bool)}
-	p.wake = sync.NewCond(&p.mu)
 	go p.accept()
 	t.Cleanup(func() {
 		_ = l.Close()
@@ -69,7 +59,8 @@ func (p *Proxy) Hold(ds ...Direction) {
 	})
 }
 
-// Delay makes whatever goes in these directions late, by d to 2d.
+// Delay makes whatever goes in these directions late by d, as a long line does:
+// what follows is on its way meanwhile. It holds for what is on its way already.
 func (p *Proxy) Delay(d time.Duration, ds ...Direction) {
 	p.change(func() {
 		for _, dir := range both(ds) {
@@ -97,7 +88,7 @@ func (p *Proxy) Reset() {
 	})
 }
 
-// Heal ends every fault. What was held back goes through now.
+// Heal ends every fault. What was held back or is on its way goes through now.
 func (p *Proxy) Heal() {
 	p.change(func() {
 		p.cut = false
@@ -117,7 +108,9 @@ func (p *Proxy) change(f func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	f()
-	p.wake.Broadcast()
+	for l := range p.links {
+		l.wake()
+	}
 }
 
 // reset needs p.mu.
@@ -130,6 +123,7 @@ func (p *Proxy) reset(l *link) {
 		}
 	}
 	delete(p.links, l)
+	l.wake()
 }
 
 func (p *Proxy) accept() {
@@ -138,82 +132,19 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		go p.serve(&link{client: c.(*net.TCPConn)})
+		p.adopt(c.(*net.TCPConn))
 	}
 }
 
-func (p *Proxy) serve(l *link) {
+// adopt makes c a connection through this link.
+func (p *Proxy) adopt(c *net.TCPConn) {
+	l := newLink(p, c)
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.links[l] = true
 	if p.cut {
 		p.reset(l)
-	}
-	p.mu.Unlock()
-	if !p.pass(l, ToServer) {
 		return
 	}
-	c, err := net.Dial("tcp", p.upstream)
-	p.mu.Lock()
-	if err != nil || l.broken {
-		if err == nil {
-			_ = c.Close()
-		}
-		p.reset(l)
-		p.mu.Unlock()
-		return
-	}
-	l.server = c.(*net.TCPConn)
-	p.mu.Unlock()
-
-	var halves sync.WaitGroup
-	halves.Go(func() { p.copy(l, ToServer, l.server, l.client) })
-	halves.Go(func() { p.copy(l, ToClient, l.client, l.server) })
-	halves.Wait()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if !l.broken {
-		_, _ = l.client.Close(), l.server.Close()
-		delete(p.links, l)
-	}
-}
-
-// copy moves one direction until its end, which it passes on.
-func (p *Proxy) copy(l *link, d Direction, to, from *net.TCPConn) {
-	buf := make([]byte, 32<<10)
-	for {
-		n, err := from.Read(buf)
-		if !p.pass(l, d) {
-			return
-		}
-		if n > 0 {
-			if _, err := to.Write(buf[:n]); err != nil {
-				p.change(func() { p.reset(l) })
-				return
-			}
-		}
-		if errors.Is(err, io.EOF) {
-			_ = to.CloseWrite()
-			return
-		}
-		if err != nil {
-			p.change(func() { p.reset(l) })
-			return
-		}
-	}
-}
-
-// pass waits while d is held, and for its delay. It is false when the link was
-// broken.
-func (p *Proxy) pass(l *link, d Direction) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if wait := p.delay[d]; wait > 0 {
-		p.mu.Unlock()
-		time.Sleep(wait)
-		p.mu.Lock()
-	}
-	for p.held[d] && !l.broken {
-		p.wake.Wait()
-	}
-	return !l.broken
+	go l.serve()
 }

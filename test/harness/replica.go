@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,34 +13,51 @@ import (
 // Replica is a running Holdfast.
 type Replica struct {
 	*Process
-	addr string
-	args []string
-	took time.Duration
+	addr    string
+	program string
+	env     []string // besides that of the tests
+	args    []string
+	began   time.Time
+	took    time.Duration
 }
 
 // Start starts Holdfast on a free port of loopback and returns when it serves.
 // args come after --listen, and win over it.
 func Start(t testing.TB, args ...string) *Replica {
 	t.Helper()
-	return start(t, append([]string{"--listen=127.0.0.1:0"}, args...))
+	r := Replica{program: Program(t), args: append([]string{"--listen=127.0.0.1:0"}, args...)}
+	started := r.launched(t, "holdfast")
+	started.serves()
+	return started
 }
 
-func start(t testing.TB, args []string) *Replica {
+// launched returns the replica as a new process.
+func (r Replica) launched(t testing.TB, name string) *Replica {
 	t.Helper()
-	cmd := Command(t, args...)
-	begin := time.Now()
-	r := &Replica{Process: launch(t, "holdfast", cmd), args: args}
+	cmd := command(r.program, r.args)
+	cmd.Env = append(cmd.Env, r.env...)
+	r.began = time.Now()
+	r.Process = launch(t, name, cmd)
+	return &r
+}
+
+// serves waits until the replica serves.
+func (r *Replica) serves() {
+	r.t.Helper()
 	line := r.await("listening", func(line string) bool { return logged(line).Msg == "listening" })
-	r.took = time.Since(begin)
+	r.took = time.Since(r.began)
 	r.addr = logged(line).Addr
-	return r
 }
 
 // Command returns a Holdfast that is not started, without any HOLDFAST_
 // variable of the tests' own environment.
 func Command(t testing.TB, args ...string) *exec.Cmd {
 	t.Helper()
-	cmd := exec.Command(Program(t), args...)
+	return command(Program(t), args)
+}
+
+func command(program string, args []string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
 	for _, kv := range os.Environ() {
 		if !strings.HasPrefix(kv, "HOLDFAST_") {
 			cmd.Env = append(cmd.Env, kv)
@@ -54,8 +72,18 @@ func Command(t testing.TB, args ...string) *exec.Cmd {
 // with the same flags.
 func (r *Replica) Again() *Replica {
 	r.t.Helper()
+	again := r.relaunched()
+	again.serves()
+	return again
+}
+
+// relaunched is Again, and does not wait until it serves.
+func (r *Replica) relaunched() *Replica {
+	r.t.Helper()
 	r.Wait(startTimeout)
-	return start(r.t, append(append([]string{}, r.args...), "--listen="+r.addr))
+	again := *r
+	again.args = append(slices.Clone(r.args), "--listen="+r.addr)
+	return again.launched(r.t, r.name)
 }
 
 // Addr returns host:port.
