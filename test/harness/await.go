@@ -2,62 +2,72 @@ package harness
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
-// AwaitEtcd returns when all members agree on a leader among them: those that
-// run, are not paused and not cut off.
+// AwaitEtcd returns when all members agree on a leader among them: all but
+// those that the test paused, ended or cut off.
 func (c *Cluster) AwaitEtcd() {
 	c.t.Helper()
-	c.until("etcd has no leader", func(ctx context.Context) bool {
-		ids := make(map[uint64]bool)
-		leaders := make(map[uint64]bool)
+	c.until("etcd", func(ctx context.Context) error {
+		ids, leaders := make(map[uint64]bool), make(map[uint64]bool)
+		var leader uint64
 		for i, m := range c.Etcd.Members {
 			if m.gone() || c.cutOff[i] {
 				continue
 			}
 			status, err := c.eye.Status(ctx, m.Addr)
 			if err != nil {
-				return false
+				return fmt.Errorf("%s: %w", m.name, err)
 			}
-			ids[status.Header.MemberId] = true
-			leaders[status.Leader] = true
+			leader = status.Leader
+			ids[status.Header.MemberId], leaders[leader] = true, true
 		}
-		for leader := range leaders {
-			return len(leaders) == 1 && ids[leader]
+		if len(leaders) != 1 || !ids[leader] {
+			return fmt.Errorf("of members %v the leaders are %v", ids, leaders)
 		}
-		return false
+		return nil
 	})
 }
 
-// AwaitReplicas returns when all replicas say that they are ready: those that
-// run and are not paused. It asks them directly, not through their links.
+// AwaitReplicas returns when all replicas say that they are ready: all but
+// those that the test paused or ended. It asks them directly, not through their
+// links.
 func (c *Cluster) AwaitReplicas() {
 	c.t.Helper()
-	for i, r := range c.Replicas {
+	for _, r := range c.Replicas {
+		if r.gone() {
+			continue
+		}
 		direct := r.Client()
-		c.until(r.name+" is not ready", func(ctx context.Context) bool {
-			if c.Replicas[i].gone() {
-				return true
+		c.until(r.name, func(ctx context.Context) error {
+			if r.Ended() {
+				c.t.Fatalf("%s: it has ended by itself", r.name)
 			}
 			got, err := direct.Call(ctx, "GET", "/readyz", nil)
-			return err == nil && got.Status == 200
+			if err == nil && got.Status != 200 {
+				err = fmt.Errorf("%d %s", got.Status, got.Raw)
+			}
+			return err
 		})
 		direct.http.CloseIdleConnections()
 	}
 }
 
-// until asks again and again, each time for two seconds at most, and fails the
-// test when the answer is no for too long.
-func (c *Cluster) until(problem string, ask func(ctx context.Context) bool) {
+// until looks again and again, each time for two seconds at most, until there
+// is no error. It fails the test when that takes too long.
+func (c *Cluster) until(what string, look func(ctx context.Context) error) {
 	c.t.Helper()
-	for end := time.Now().Add(startTimeout); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(startTimeout); ; time.Sleep(20 * time.Millisecond) {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		yes := ask(ctx)
+		err := look(ctx)
 		cancel()
-		if yes {
+		if err == nil {
 			return
 		}
+		if time.Now().After(end) {
+			c.t.Fatalf("%s: not ready after %v: %v", what, startTimeout, err)
+		}
 	}
-	c.t.Fatalf("%s after %v", problem, startTimeout)
 }

@@ -50,8 +50,8 @@ func StartCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 	return c
 }
 
-// startMembers starts members that reach each other only through links: each
-// advertises an address that only its entrance's guide knows.
+// startMembers starts members that reach each other only through links: what
+// they advertise is a name that leads nowhere but through a socks.
 func (c *Cluster) startMembers(cfg ClusterConfig) {
 	c.t.Helper()
 	ports := freePorts(c.t, serverHost, 2*cfg.Members)
@@ -74,10 +74,11 @@ func (c *Cluster) startMembers(cfg ClusterConfig) {
 	c.Etcd = startEtcd(c.t, sites, cfg.Edits)
 }
 
-// memberName is what a member calls itself towards the others. The addresses
-// are those for documentation, where nothing is: only links lead there.
+// memberName is what a member calls itself towards the others, and what their
+// logs call it: 192.0.2.10 is member 0. No machine has such an address (RFC
+// 5737).
 func memberName(member int) string {
-	return net.JoinHostPort(fmt.Sprintf("192.0.2.%d", member+1), "2380")
+	return net.JoinHostPort(fmt.Sprintf("192.0.2.%d", 10+member), "2380")
 }
 
 func (c *Cluster) launchReplica(i int, cfg ClusterConfig) {

@@ -141,30 +141,39 @@ func (e *Etcd) Client() *clientv3.Client {
 }
 
 // Leader returns the index of the member that leads. It waits until one does.
+// Of two who think so, as when one is cut off, it is the one elected later.
 func (e *Etcd) Leader() int {
 	e.t.Helper()
 	c := e.Client()
 	for end := time.Now().Add(startTimeout); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+		leader, latest := 0, uint64(0)
 		for i, m := range e.Members {
-			if m.leads(c) {
-				return i
+			if term := m.leads(c); term > latest {
+				leader, latest = i, term
 			}
+		}
+		if latest > 0 {
+			return leader
 		}
 	}
 	e.t.Fatalf("etcd has no leader after %v", startTimeout)
 	return 0
 }
 
-func (m *Member) leads(c *clientv3.Client) bool {
+// leads returns the term for which the member leads, 0 when it does not.
+func (m *Member) leads(c *clientv3.Client) uint64 {
 	if m.Ended() {
-		return false
+		return 0
 	}
 	// A member that is paused does not answer; half a second is plenty for
 	// one that is not.
 	ctx, cancel := context.WithTimeout(context.Background(), 500*time.Millisecond)
 	defer cancel()
 	status, err := c.Status(ctx, m.Addr)
-	return err == nil && status.Header.MemberId == status.Leader
+	if err != nil || status.Header.MemberId != status.Leader {
+		return 0
+	}
+	return status.RaftTerm
 }
 
 // freePorts returns addresses of a host that nobody listens on. Somebody

@@ -8,6 +8,12 @@
 //	r := harness.Start(t, "--data-dir="+harness.Dir(t))
 //	alice := r.Client()
 //	got := alice.Must(t, "POST", "/v1/mutexes/deploy/acquire", nil)
+//
+// A Cluster is several of both, with links that can break:
+//
+//	c := harness.StartCluster(t, harness.ClusterConfig{Replicas: 2, Members: 3})
+//	c.CutOffMember(c.Etcd.Leader())
+//	c.AwaitEtcd() // has another leader
 package harness
 
 import (

@@ -2,6 +2,7 @@ package harness_test
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"os"
@@ -138,7 +139,60 @@ func TestProxyDelays(t *testing.T) {
 	}
 }
 
+// A delay is that of a long line: what follows does not wait for what is under
+// way.
+func TestProxyDelaysAllAlike(t *testing.T) {
+	const delay, pace, lines = 200 * time.Millisecond, 10 * time.Millisecond, 20
+	addr, _ := echo(t)
+	p := harness.NewProxy(t, addr)
+	p.Delay(delay, harness.ToServer)
+	c := dial(t, p)
+	sent := make(chan time.Time, lines)
+	go func() {
+		for range lines {
+			sent <- time.Now()
+			_, _ = io.WriteString(c, "a\n")
+			time.Sleep(pace)
+		}
+		_ = c.(*net.TCPConn).CloseWrite()
+	}()
+	r := bufio.NewReader(c)
+	begin := time.Now()
+	var last time.Time
+	for i := range lines {
+		if _, err := r.ReadString('\n'); err != nil {
+			t.Fatal(err)
+		}
+		last = <-sent
+		if took := time.Since(last); took < delay {
+			t.Errorf("line %d took %v, want %v or more", i, took, delay)
+		}
+	}
+	// Half a second is for a busy machine.
+	if took := time.Since(begin); took > delay+lines*pace+500*time.Millisecond {
+		t.Errorf("got all lines after %v, want them after one delay", took)
+	}
+	if _, err := r.ReadByte(); !errors.Is(err, io.EOF) || time.Since(last) < delay+pace {
+		t.Errorf("got %v %v after the last line, want the end as late as a line", err, time.Since(last))
+	}
+}
+
+func TestProxyHealsADelay(t *testing.T) {
+	addr, _ := echo(t)
+	p := harness.NewProxy(t, addr)
+	c := dial(t, p)
+	p.Delay(time.Hour)
+	if got, err := ask(t, c, "a\n", 100*time.Millisecond); err == nil {
+		t.Fatalf("got %q, want it an hour later", got)
+	}
+	p.Heal()
+	if got, err := hear(t, c, 5*time.Second); got != "a\n" {
+		t.Fatalf("got %q, %v; want the line, which was under way", got, err)
+	}
+}
+
 func TestEtcdSurvivesItsLeader(t *testing.T) {
+	t.Parallel()
 	e := harness.StartEtcd(t, 3)
 	c := e.Client()
 	if _, err := c.Put(t.Context(), "k", "v"); err != nil {
