@@ -80,8 +80,14 @@ func (a *acquiring) run(ctx context.Context) (*grant, error) {
 func (a *acquiring) step(ctx context.Context, v *sight) (*grant, error) {
 	pair := a.req.Party.Pair
 	switch {
+	case v.owner != nil && v.owner.rec.Pair == pair && v.owner.rec.Poll == a.poll.id:
+		g, _, err := a.answer(v) // what was sent twice has happened
+		return g, err
 	case v.owner != nil && v.owner.rec.Pair == pair:
-		return a.renew(v)
+		_, done := a.s.view.guarding(a.req.Mutex, pair)
+		g, err := a.renew(v)
+		done(failed(err))
+		return g, err
 	case v.owner == nil && (v.head == nil || v.mine != nil && v.mine.joined <= v.head.joined):
 		return a.take(v)
 	case a.req.Wait <= 0 && v.mine == nil:

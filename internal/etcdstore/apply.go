@@ -144,7 +144,9 @@ func (v *view) touched(m *mutex, rev int64, was bool) {
 		v.ahead[m] = struct{}{}
 	}
 	if is := v.busy(m); is && !was {
-		v.active++
+		if v.active++; v.active == 1 {
+			v.roused()
+		}
 	} else if !is && was {
 		v.active--
 	}

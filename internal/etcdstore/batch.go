@@ -53,9 +53,10 @@ func (s *Store) guardBatch(reqs []service.GuardRequest, results []service.GuardR
 		return single
 	}
 	done, err := b.commit()
+	b.failed = err != nil && !isRefused(err)
 	for n, item := range b.items {
 		switch {
-		case err != nil && !isRefused(err):
+		case b.failed:
 			// Its outcome is unknown as a whole: trying singly would take as
 			// long again for each.
 			results[item.index].Err = unwritten(item.plan.name, err)
@@ -76,7 +77,10 @@ type batch struct {
 	items []batchItem
 	ops   []clientv3.Op
 	owned []service.Ownership
-	ends  []func()
+
+	failed   bool // for etcd's sake
+	done     []func(failed bool)
+	releases []func()
 }
 
 type batchItem struct {
@@ -91,7 +95,7 @@ func (b *batch) add(req service.GuardRequest, index int) bool {
 		return false
 	}
 	inTime, done := b.s.view.guarding(req.Mutex, req.Party.Pair)
-	b.ends = append(b.ends, done)
+	b.done = append(b.done, done)
 	v := b.s.view.look(req.Mutex, req.Party.Pair, false)
 	g := b.s.planGuard(req.Mutex, req.Party.Pair, &v, inTime)
 	if !g.owned || g.over || g.reached {
@@ -101,7 +105,7 @@ func (b *batch) add(req service.GuardRequest, index int) bool {
 	if err != nil {
 		return false
 	}
-	b.ends = append(b.ends, release)
+	b.releases = append(b.releases, release)
 	t := &txn{}
 	g.compare(b.s, t)
 	t.put(b.s.keys.owner(g.name), g.rec, lease)
@@ -128,7 +132,10 @@ func (b *batch) commit() ([]bool, error) {
 }
 
 func (b *batch) close() {
-	for _, end := range b.ends {
-		end()
+	for _, release := range b.releases {
+		release()
+	}
+	for _, done := range b.done {
+		done(b.failed)
 	}
 }

@@ -9,11 +9,10 @@ import (
 // come every 100 ms: twice and five times that are ordinary jitter, and what
 // is beyond was an outage, which is not the owners' fault.
 const (
-	tickEvery   = 100 * time.Millisecond
-	tickGap     = 500 * time.Millisecond
-	beatEvery   = time.Second
-	commitGap   = 2 * time.Second
-	beatTimeout = time.Second
+	tickEvery = 100 * time.Millisecond
+	tickGap   = 500 * time.Millisecond
+	beatEvery = time.Second
+	commitGap = 2 * time.Second
 )
 
 // windowClock counts the windows. It is monotonic, and runs only while this

@@ -41,9 +41,10 @@ func (s *Store) Declare(ctx context.Context, req service.DeclareRequest) (servic
 	return service.Mutex{}, false, ended(ctx)
 }
 
-// change commits a change of what is declared; false: decide again.
+// change commits a change of what is declared; false: decide again. It is sent
+// once: "declared already" must not be the answer to who declared it.
 func (s *Store) change(name service.Name, t *txn) (bool, error) {
-	resp, err := s.commit(t)
+	resp, err := s.once(t)
 	if err != nil {
 		return false, unwritten(name, err)
 	}

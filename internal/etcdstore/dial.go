@@ -16,6 +16,8 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 )
 
 const (
@@ -23,9 +25,21 @@ const (
 	pingEvery   = 10 * time.Second
 	pingTimeout = 5 * time.Second
 
+	// A connection that could not be made is tried again within a second:
+	// gRPC's own back-off grows to two minutes, in which a cluster that is back
+	// would not be noticed. Each try has as long as a slow link needs.
+	redialFirst   = 100 * time.Millisecond
+	redialAtMost  = time.Second
+	redialTimeout = 5 * time.Second
+
 	// diagnose bounds the look at why nobody answered.
 	diagnose = time.Second
 )
+
+var redial = grpc.WithConnectParams(grpc.ConnectParams{
+	Backoff:           backoff.Config{BaseDelay: redialFirst, Multiplier: backoff.DefaultConfig.Multiplier, Jitter: backoff.DefaultConfig.Jitter, MaxDelay: redialAtMost},
+	MinConnectTimeout: redialTimeout,
+})
 
 // Client is etcd's client, by a name for those who only hand it on.
 type Client = clientv3.Client
@@ -61,6 +75,7 @@ func Dial(ctx context.Context, cfg DialConfig) (*Client, error) {
 		DialKeepAliveTime:    pingEvery,
 		DialKeepAliveTimeout: pingTimeout,
 		Logger:               zap.NewNop(), // every failure reaches a caller
+		DialOptions:          []grpc.DialOption{redial},
 	})
 	if err != nil { // the login
 		return nil, cfg.explain(ctx, err, tlsCfg)

@@ -66,7 +66,11 @@ func (s *Store) end(name service.Name, o *owner, e ending) (outcome, error) {
 	if err != nil {
 		return outcome{}, err
 	}
-	resp, err := s.commit(t)
+	send := s.commit
+	if e.removal {
+		send = s.once
+	}
+	resp, err := send(t)
 	if leaseGone(err) {
 		s.mislaid(next)
 		return outcome{}, nil

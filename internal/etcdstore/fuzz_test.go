@@ -131,6 +131,7 @@ func rangeOf(kind keyKind) int {
 func fuzzStore(t *testing.T) *Store {
 	s := New(Config{Prefix: fuzzPrefix, Policy: service.Policy{DefaultTTL: time.Second}, Log: slog.New(slog.DiscardHandler)})
 	s.view.tend = func(*mutex) {} // would act on what it finds
+	s.view.roused = func() {}
 	s.clock.Tick()
 	s.clock.Committed()
 	s.view.mu.Lock()

@@ -20,6 +20,7 @@ type gate struct {
 	mu     sync.Mutex
 	before func(puts string)                                           // guarded by mu
 	commit func(puts string, commit commitFunc) (lost bool, err error) // guarded by mu
+	shut   bool                                                        // nothing is committed; guarded by mu
 }
 
 type commitFunc = func() (*clientv3.TxnResponse, error)
@@ -90,6 +91,9 @@ func (t *gatedTxn) Commit() (*clientv3.TxnResponse, error) {
 	g := t.gate
 	g.mu.Lock()
 	defer g.mu.Unlock()
+	if g.shut {
+		return nil, context.DeadlineExceeded
+	}
 	if g.before != nil {
 		g.before(t.keys)
 	}
@@ -103,22 +107,31 @@ func (t *gatedTxn) Commit() (*clientv3.TxnResponse, error) {
 	return t.Txn.Commit()
 }
 
+// close lets no transaction through any more.
+func (g *gate) close() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.shut = true
+}
+
 // house is two replicas on one etcd; transactions of the first can be held up.
 type house struct {
-	t      *testing.T
-	client *clientv3.Client
-	prefix string
-	gate   *gate
-	a, b   *etcdstore.Store
+	t       *testing.T
+	client  *clientv3.Client
+	prefix  string
+	gate    *gate // of a
+	gateOfB *gate
+	a, b    *etcdstore.Store
 }
 
 func newHouse(t *testing.T) *house {
 	t.Helper()
 	h := &house{t: t, client: etcd(t), prefix: "/t/"}
-	var gatedClient *clientv3.Client
-	gatedClient, h.gate = gated(h.client)
-	h.a = replica(t, gatedClient, h.prefix, policy)
-	h.b = replica(t, h.client, h.prefix, policy)
+	var ofA, ofB *clientv3.Client
+	ofA, h.gate = gated(h.client)
+	ofB, h.gateOfB = gated(h.client)
+	h.a = replica(t, ofA, h.prefix, policy)
+	h.b = replica(t, ofB, h.prefix, policy)
 	return h
 }
 

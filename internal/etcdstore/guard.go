@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/holdfast-lock/holdfast/internal/service"
@@ -9,29 +10,60 @@ import (
 
 // guarding counts a guard that arrived before W was over: while it is in
 // flight, we do not end the ownership. inTime is false when there is nothing
-// to suspend. done is called when the outcome is known.
-func (v *view) guarding(name service.Name, pair service.Pair) (inTime bool, done func()) {
+// to suspend. done is called when the outcome is known, with whether etcd
+// failed it.
+func (v *view) guarding(name service.Name, pair service.Pair) (inTime bool, done func(failed bool)) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	m := v.mutexes[name]
-	if m == nil || m.owner == nil || m.owner.rec.Pair != pair || v.clock.Now() >= m.owner.end {
-		return false, func() {}
+	m, t := v.mutexes[name], v.clock.Now()
+	if m == nil || m.owner == nil || m.owner.rec.Pair != pair || t >= m.owner.end && m.owner.hold.guards == 0 {
+		return false, func(bool) {}
 	}
 	h := m.owner.hold
+	if h.guards == 0 {
+		h.since, h.rev, h.failed = t, m.owner.rev, false
+	}
 	h.guards++
-	return true, func() {
+	return true, func(failed bool) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		h.guards--
+		h.failed = h.failed || failed
+		if h.guards == 0 && h.failed {
+			v.forgive(m, h)
+		}
 		v.tend(m)
 	}
 }
 
+// forgive adds to the windows the time in which the owner's guards were with
+// us, and came to nothing: it did what it could. Else the ownership would end
+// before the guard that follows a 503 arrives.
+func (v *view) forgive(m *mutex, h *hold) {
+	if m.owner == nil || m.owner.hold != h || m.owner.rev != h.rev {
+		return // one of them was committed after all, or it is over
+	}
+	o, lost := *m.owner, v.clock.Now()-h.since
+	o.ttlEnd, o.end = o.ttlEnd+lost, o.end+lost
+	m.owner = &o
+	v.schedule(m, o.end)
+}
+
+// failed reports whether err is of etcd, and not the answer to a guard.
+func failed(err error) bool {
+	return errors.Is(err, service.Of(service.KindUnavailable)) || errors.Is(err, service.Of(service.KindOutcomeUnknown))
+}
+
 // Guard implements service.Store.
 func (s *Store) Guard(ctx context.Context, req service.GuardRequest) (service.Ownership, error) {
+	inTime, done := s.view.guarding(req.Mutex, req.Party.Pair)
+	own, err := s.guardUntil(ctx, req, inTime)
+	done(failed(err))
+	return own, err
+}
+
+func (s *Store) guardUntil(ctx context.Context, req service.GuardRequest, inTime bool) (service.Ownership, error) {
 	name, pair := req.Mutex, req.Party.Pair
-	inTime, done := s.view.guarding(name, pair)
-	defer done()
 	var set settled
 	fresh := false
 	for ctx.Err() == nil {

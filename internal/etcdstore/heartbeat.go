@@ -21,13 +21,22 @@ const idleAfter = time.Minute
 // heartbeat says in etcd that this replica is alive, and tells the window
 // clock that it can commit.
 type heartbeat struct {
-	lease  int64 // 0 = none; of whoever beats: the loop, or the one who starts it
 	waking singleflight.Group
+	kick   chan struct{} // one slot: beat at once
 
-	mu     sync.Mutex
-	beats  bool      // the loop is on; guarded by mu
-	needed time.Time // when somebody last needed it; guarded by mu
+	leaseMu sync.Mutex // held while one is granted
+	lease   int64      // 0 = none; guarded by leaseMu
+
+	mu       sync.Mutex
+	beats    bool      // the loop is on; guarded by mu
+	inFlight int       // beats without an answer yet; guarded by mu
+	failing  time.Time // since when, zero while it does not; guarded by mu
+	needed   time.Time // when somebody last needed it; guarded by mu
 }
+
+// beatsInFlight bounds how many beats wait for an answer. One a second, they
+// overlap where etcd takes longer than that: a slow etcd is no outage.
+const beatsInFlight = 5
 
 // awake makes sure that this replica's key is in etcd, for without it nobody
 // hands anything over to us. It writes only when the service was idle.
@@ -51,6 +60,18 @@ func (s *Store) awake() error {
 	return err
 }
 
+// rouse begins the heartbeat for what another replica wrote: should that one
+// die, we end what it left behind, by a clock that runs only while we commit.
+func (s *Store) rouse() {
+	if s.heart.isOn() || s.ctx.Err() != nil {
+		return
+	}
+	s.wg.Go(func() {
+		for s.awake() != nil && s.sleep(tickEvery) {
+		}
+	})
+}
+
 // isOn reports whether the loop is on, and keeps it on.
 func (h *heartbeat) isOn() bool {
 	h.mu.Lock()
@@ -69,50 +90,98 @@ func (h *heartbeat) isOff(active bool) bool {
 	if time.Since(h.needed) <= idleAfter {
 		return false
 	}
-	h.beats, h.lease = false, 0
+	h.beats = false
 	return true
+}
+
+// soon has the loop beat at once.
+func (h *heartbeat) soon() {
+	select {
+	case h.kick <- struct{}{}:
+	default:
+	}
 }
 
 // beatOn is the loop; it ends when the service has been idle for a while.
 func (s *Store) beatOn() {
-	for s.sleep(beatEvery) {
-		if s.heart.isOff(s.view.isActive()) {
+	h := &s.heart
+	ticker := time.NewTicker(beatEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if h.isOff(s.view.isActive()) {
+				h.drop(h.current())
+				return
+			}
+		case <-h.kick:
+		case <-s.ctx.Done():
 			return
 		}
-		for s.ctx.Err() == nil {
-			at := time.Now()
-			err := s.beat()
-			if err == nil {
-				break
-			}
-			s.log.Warn("no heartbeat", "cause", err)
-			// Soon again: the end of an outage is when it commits.
-			s.sleep(max(0, tickEvery-time.Since(at)))
+		if h.begin() {
+			s.wg.Go(s.beatOnce)
 		}
+	}
+}
+
+func (h *heartbeat) begin() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.inFlight == beatsInFlight {
+		return false
+	}
+	h.inFlight++
+	return true
+}
+
+// end reports whether no other beat is in flight.
+func (h *heartbeat) end() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.inFlight--
+	return h.inFlight == 0
+}
+
+func (s *Store) beatOnce() {
+	err := s.beat()
+	s.noteBeat(err)
+	if err != nil {
+		s.sleep(tickEvery)
+	}
+	if alone := s.heart.end(); alone && err != nil {
+		s.heart.soon() // the end of an outage is when it commits
+	}
+}
+
+// noteBeat tells the log when beats begin to fail, and when they are back.
+func (s *Store) noteBeat(err error) {
+	h := &s.heart
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	switch {
+	case s.ctx.Err() != nil:
+	case err != nil && h.failing.IsZero():
+		h.failing = time.Now()
+		s.log.Warn("no heartbeat", "cause", err)
+	case err == nil && !h.failing.IsZero():
+		s.log.Info("heartbeat again", "after", time.Since(h.failing).Round(time.Millisecond).String())
+		h.failing = time.Time{}
 	}
 }
 
 // beat commits one heartbeat. The keepalive alone would prove nothing: it
 // succeeds while etcd is out of space.
 func (s *Store) beat() error {
-	h := &s.heart
-	ctx, cancel := context.WithTimeout(s.ctx, beatTimeout)
-	defer cancel()
-	if h.lease != 0 {
-		if _, err := s.cli.KeepAliveOnce(ctx, clientv3.LeaseID(h.lease)); leaseGone(err) {
-			h.lease = 0
-		}
+	lease, err := s.heartLease()
+	if err != nil {
+		return err
 	}
-	if h.lease == 0 {
-		resp, err := s.cli.Grant(ctx, int64(replicaTTL/time.Second))
-		if err != nil {
-			return err
-		}
-		h.lease = int64(resp.ID)
-	}
-	resp, err := s.cli.Put(ctx, s.keys.replica(s.id), encode(replicaRecord{header: current, At: now(), Embedded: s.cfg.Embedded}), clientv3.WithLease(clientv3.LeaseID(h.lease)))
+	s.wg.Go(func() { s.keepHeartLease(lease) })
+	t := &txn{}
+	t.put(s.keys.replica(s.id), replicaRecord{header: current, At: now(), Embedded: s.cfg.Embedded}, lease)
+	resp, err := s.commit(t)
 	if leaseGone(err) {
-		h.lease = 0
+		s.heart.drop(lease)
 	}
 	if err != nil {
 		return err
@@ -122,6 +191,47 @@ func (s *Store) beat() error {
 	defer s.view.mu.Unlock()
 	s.view.applyReplica(s.id, true, resp.Header.Revision)
 	return nil
+}
+
+// heartLease returns the lease that our key hangs on, granted where needed.
+func (s *Store) heartLease() (int64, error) {
+	h := &s.heart
+	h.leaseMu.Lock()
+	defer h.leaseMu.Unlock()
+	if h.lease != 0 {
+		return h.lease, nil
+	}
+	l, err := s.grant(replicaTTL)
+	if err != nil {
+		return 0, err
+	}
+	h.lease = l.id
+	return l.id, nil
+}
+
+// keepHeartLease goes beside the put, so that a beat is one round trip long.
+func (s *Store) keepHeartLease(lease int64) {
+	ctx, cancel := s.bounded()
+	defer cancel()
+	if _, err := s.cli.KeepAliveOnce(ctx, clientv3.LeaseID(lease)); leaseGone(err) {
+		s.heart.drop(lease)
+		s.heart.soon()
+	}
+}
+
+// drop has the next beat put our key on another lease.
+func (h *heartbeat) drop(lease int64) {
+	h.leaseMu.Lock()
+	defer h.leaseMu.Unlock()
+	if h.lease == lease {
+		h.lease = 0
+	}
+}
+
+func (h *heartbeat) current() int64 {
+	h.leaseMu.Lock()
+	defer h.leaseMu.Unlock()
+	return h.lease
 }
 
 // buryPredecessors takes out the replicas that ran inside this etcd before. For
@@ -149,7 +259,7 @@ func (s *Store) buryPredecessors(ctx context.Context) error {
 
 // retire takes this replica out, so that others need not wait for its lease.
 func (s *Store) retire(ctx context.Context) error {
-	if s.heart.lease == 0 {
+	if s.heart.current() == 0 {
 		return nil
 	}
 	_, err := s.cli.Delete(ctx, s.keys.replica(s.id))

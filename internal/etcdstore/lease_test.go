@@ -97,7 +97,7 @@ func TestAReplicaComesBack(t *testing.T) {
 	h := newHouse(t)
 	h.owns(h.a, "alice")
 	bob := h.waits(h.b, "bob")
-	h.killB()
+	h.buryB()
 	h.releases(h.a, "alice")
 	bob.own()
 }

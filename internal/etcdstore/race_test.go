@@ -149,9 +149,15 @@ func TestHandOverSkipsTheDead(t *testing.T) {
 	carol.own()
 }
 
-// killB has etcd say that the second replica is dead. (It puts its key again
-// with its next heartbeat.)
+// killB has etcd say that the second replica is dead, which it is from then on.
 func (h *house) killB() {
+	h.t.Helper()
+	h.gateOfB.close()
+	h.buryB()
+}
+
+// buryB has etcd say that the second replica is dead, although it lives.
+func (h *house) buryB() {
 	h.t.Helper()
 	resp, err := h.client.Get(h.t.Context(), h.prefix+"replicas/", clientv3.WithPrefix())
 	if err != nil {

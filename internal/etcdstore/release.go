@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"crypto/rand"
 
 	"github.com/holdfast-lock/holdfast/internal/service"
 )
@@ -9,12 +10,16 @@ import (
 // Release implements service.Store.
 func (s *Store) Release(ctx context.Context, req service.ReleaseRequest) (service.Released, error) {
 	name, pair := req.Mutex, req.Party.Pair
+	if req.OperationID == "" {
+		// This call's own, by which it knows what it did when it is sent twice.
+		req.OperationID = "~" + rand.Text()
+	}
 	var set settled
 	fresh := false
 	for ctx.Err() == nil {
 		v := s.view.look(name, pair, false)
 		switch {
-		case req.OperationID != "" && set.rec != nil && set.rec.OperationID == req.OperationID:
+		case set.rec != nil && set.rec.OperationID == req.OperationID:
 			// A late duplicate; whatever there is now came after it.
 			return s.releasedBefore(req, set, &v)
 		case v.owner != nil && v.owner.rec.Pair == pair:
@@ -52,7 +57,7 @@ func (s *Store) Release(ctx context.Context, req service.ReleaseRequest) (servic
 func (s *Store) releasedBefore(req service.ReleaseRequest, set settled, v *sight) (service.Released, error) {
 	switch set.ending() {
 	case service.EndedReleased:
-		if req.OperationID != "" && set.rec.OperationID == req.OperationID {
+		if set.rec.OperationID == req.OperationID {
 			return service.ReleasedNow, nil
 		}
 		return service.ReleasedBefore, nil

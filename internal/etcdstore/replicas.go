@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"slices"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 
@@ -11,7 +12,8 @@ import (
 // sign is what is known of a replica's key.
 type sign struct {
 	alive bool
-	rev   int64 // as of then
+	rev   int64         // as of then
+	since time.Duration // window time
 }
 
 // alive reports whether a replica is, as far as the view knows. mu is held.
@@ -23,9 +25,13 @@ func (v *view) applyReplica(id string, alive bool, rev int64) {
 	if rev <= was.rev {
 		return
 	}
-	v.replicas[id] = sign{alive: alive, rev: rev}
 	if was.alive == alive {
+		v.replicas[id] = sign{alive: alive, rev: rev, since: was.since}
 		return
+	}
+	v.replicas[id] = sign{alive: alive, rev: rev, since: v.clock.Now()}
+	if id == v.me && !alive {
+		v.buried()
 	}
 	// Its owners may have to be ended by us, its waiters count anew.
 	for _, m := range v.mutexes {

@@ -68,9 +68,11 @@ func New(cfg Config) *Store {
 		ownerPools:  map[time.Duration]*pool{},
 		tending:     make(chan struct{}, tendAtOnce),
 		dueKick:     make(chan struct{}, 1),
+		heart:       heartbeat{kick: make(chan struct{}, 1)},
 	}
 	s.view = newView(s.id, s.clock)
 	s.view.tend, s.view.dueSoon = s.tend, s.kickDue
+	s.view.buried, s.view.roused = s.heart.soon, s.rouse
 	s.view.unreadable = func(err error) { s.log.Error("a stored value cannot be read", "cause", err) }
 	return s
 }
@@ -87,6 +89,9 @@ func (s *Store) Start(ctx context.Context) error {
 	s.wg.Go(s.keepLeases)
 	s.wg.Go(s.endDue)
 	s.wg.Go(s.housekeep)
+	if len(s.cli.Endpoints()) > 1 {
+		s.wg.Go(s.avoidSilent)
+	}
 	select {
 	case <-ready:
 	case <-ctx.Done():

@@ -91,6 +91,11 @@ func (s *Store) suspect(m *mutex) (service.Pair, bool) {
 // ownership or to promote its waiter; jittered, lest all of them try.
 const othersWait = 200 * time.Millisecond
 
+// revival is how long a sign must have been gone before its replica counts as
+// dead to its owners. After etcd was stopped for a while it removes the signs
+// of all at once, and each puts its own back as soon as it sees that.
+const revival = 500 * time.Millisecond
+
 // patience spreads othersWait over replicas and mutexes, the same each time it
 // is asked for.
 func (v *view) patience(m *mutex) time.Duration {
@@ -107,7 +112,7 @@ func (v *view) isOver(m *mutex, o *owner) bool {
 		if v.alive(o.rec.Replica) {
 			return false // its home ends it; should that die, applyReplica looks again
 		}
-		end += v.patience(m)
+		end = max(end, v.replicas[o.rec.Replica].since+revival) + v.patience(m)
 	}
 	if v.clock.Now() < end {
 		v.schedule(m, end)

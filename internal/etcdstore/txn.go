@@ -66,10 +66,25 @@ func (s *Store) bounded() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.ctx, s.cfg.Timeout)
 }
 
+// commit commits t. It may be sent twice: both cannot happen, for what the
+// first wrote makes the comparisons of the second fail. Then that one may be
+// answered, and the decision that is made again finds what the first has done.
 func (s *Store) commit(t *txn) (*clientv3.TxnResponse, error) {
 	ctx, cancel := s.bounded()
 	defer cancel()
-	return s.cli.Txn(ctx).If(t.cmps...).Then(t.ops...).Else(t.otherwise...).Commit()
+	return hedged(ctx, func(ctx context.Context) (*clientv3.TxnResponse, error) { return t.commit(ctx, s.cli) })
+}
+
+// once commits t, and sends it but once: for those who could not tell what it
+// has done from what was there before.
+func (s *Store) once(t *txn) (*clientv3.TxnResponse, error) {
+	ctx, cancel := s.bounded()
+	defer cancel()
+	return t.commit(ctx, s.cli)
+}
+
+func (t *txn) commit(ctx context.Context, cli *clientv3.Client) (*clientv3.TxnResponse, error) {
+	return cli.Txn(ctx).If(t.cmps...).Then(t.ops...).Else(t.otherwise...).Commit()
 }
 
 // read commits ops that only read, linearizably.

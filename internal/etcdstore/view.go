@@ -34,6 +34,8 @@ type view struct {
 	// Set before the view is used; called with mu held, and never block.
 	tend       func(*mutex)
 	dueSoon    func()
+	buried     func() // our own sign is gone
+	roused     func() // something is owned or waited for again
 	unreadable func(error)
 }
 
@@ -80,7 +82,10 @@ type owner struct {
 
 // hold is shared by all revisions of one ownership; guarded by view.mu.
 type hold struct {
-	guards int // that arrived in time and are still in flight
+	guards int           // that arrived in time and are still in flight
+	since  time.Duration // window time since when there is always one
+	rev    int64         // of the ownership, then
+	failed bool          // one of them came to nothing for etcd's sake
 }
 
 // held returns the age of the ownership at window time t.

@@ -8,7 +8,8 @@ import (
 
 func testView() *view {
 	v := newView("me", newWindowClock())
-	v.tend, v.dueSoon = func(*mutex) {}, func() {}
+	v.tend = func(*mutex) {}
+	v.dueSoon, v.buried, v.roused = func() {}, func() {}, func() {}
 	v.unreadable = func(error) {}
 	v.replicas["me"] = sign{alive: true, rev: 1}
 	return v

@@ -1,0 +1,35 @@
+package etcdstore
+
+import (
+	"context"
+	"time"
+)
+
+// hedgeAfter is how long an answer may take before the same call is made once
+// more, to another member where there is one: the first may have stopped.
+const hedgeAfter = time.Second
+
+// hedged makes a call, and a second time when there is no answer for a while.
+// The first answer counts. call must be one that may be carried out twice.
+func hedged[T any](ctx context.Context, call func(ctx context.Context) (T, error)) (T, error) {
+	ctx, answered := context.WithCancel(ctx)
+	defer answered()
+	var second T
+	var secondErr error
+	done := make(chan struct{})
+	timer := time.AfterFunc(hedgeAfter, func() {
+		defer close(done)
+		if second, secondErr = call(ctx); secondErr == nil {
+			answered()
+		}
+	})
+	first, err := call(ctx)
+	if alone := timer.Stop(); alone || err == nil {
+		return first, err
+	}
+	<-done
+	if secondErr == nil || isRefused(err) {
+		return second, secondErr // of the two, what leaves the outcome unknown
+	}
+	return first, err
+}
