@@ -101,6 +101,29 @@ func TestExpiryGivesWayToAGuard(t *testing.T) {
 	h.eventually("it expires through its new home", func() bool { return h.owner() == "" })
 }
 
+// The line is as long as is declared, but the replica of the one who waits seems
+// to be dead, until just before bob would join.
+func TestJoinSeesThatAWaiterIsPresentAfterAll(t *testing.T) {
+	h := newHouse(t)
+	if _, _, err := h.a.Declare(t.Context(), service.DeclareRequest{
+		Mutex: deploy, Settings: service.Settings{TTL: time.Minute, MaxWaiters: 1},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	h.owns(h.a, "alice")
+	h.puts("m/deploy/line/third", `{"v":1,"contender_id":"carol","joined_at":"2026-01-01T00:00:00Z",`+
+		`"present":true,"poll":"p","replica":"third"}`)
+	if _, err := h.a.Waiters(t.Context(), deploy); err != nil { // so that a knows it
+		t.Fatal(err)
+	}
+	h.gate.once("/line/", func() { h.puts("replicas/third", `{"v":1,"at":"2026-01-01T00:00:00Z"}`) })
+	bob := h.polls(h.a, "bob")
+	bob.ends()
+	if !errors.Is(bob.err, service.Of(service.KindTooManyWaiters)) {
+		t.Errorf("got %v, want that there are too many", bob.err)
+	}
+}
+
 // Bob is the head when a release is decided on; before it is committed he polls
 // again. The grant must name the newer poll: the older one answers nobody.
 func TestHandOverNamesTheNewestPoll(t *testing.T) {

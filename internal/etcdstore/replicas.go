@@ -92,11 +92,20 @@ func (v *view) headOf(m *mutex, pair service.Pair) (head *entry, ahead []*entry,
 
 // countPresent returns how many are present in m's line. mu is held.
 func (v *view) countPresent(m *mutex) int {
-	n := 0
+	n, _ := v.crowd(m)
+	return n
+}
+
+// crowd returns how many are present in m's line, and the replicas that must be
+// dead for there not to be more. mu is held.
+func (v *view) crowd(m *mutex) (present int, dead []string) {
 	for _, e := range m.line {
-		if v.present(e) {
-			n++
+		switch {
+		case v.present(e):
+			present++
+		case e.rec.Present && !slices.Contains(dead, e.rec.Replica):
+			dead = append(dead, e.rec.Replica)
 		}
 	}
-	return n
+	return present, dead
 }

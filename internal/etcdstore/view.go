@@ -197,7 +197,8 @@ type sight struct {
 	ahead   []*entry // those before the head who are not present
 	dead    []string // replicas that must be dead for that
 	mine    *entry
-	waiters int // present
+	waiters int      // present
+	absent  []string // replicas that must be dead for there not to be more
 
 	declared    *declaredRecord
 	declaredRev int64
@@ -226,7 +227,7 @@ func (v *view) sightOf(m *mutex, pair service.Pair, count bool) sight {
 	}
 	s.head, s.ahead, s.dead = v.headOf(m, pair)
 	if count {
-		s.waiters = v.countPresent(m)
+		s.waiters, s.absent = v.crowd(m)
 	}
 	return s
 }

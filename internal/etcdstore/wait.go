@@ -114,13 +114,14 @@ func (a *acquiring) limit(t *txn, v *sight) (full bool, err error) {
 	if v.declared == nil || v.declared.MaxWaiters == 0 || v.mine != nil {
 		return false, nil
 	}
-	others := a.s.view.look(a.req.Mutex, a.req.Party.Pair, true).waiters
-	if others >= v.declared.MaxWaiters {
+	crowd := a.s.view.look(a.req.Mutex, a.req.Party.Pair, true)
+	if others := crowd.waiters; others >= v.declared.MaxWaiters {
 		return true, a.proven(&service.Error{
 			Kind: service.KindTooManyWaiters, Mutex: a.req.Mutex, Waiters: others, RetryAfter: time.Second,
 		})
 	}
 	t.nothingNewer(a.s.keys.line(a.req.Mutex), v.rev)
+	a.s.dead(t, crowd.absent)
 	return false, nil
 }
 
