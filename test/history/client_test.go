@@ -13,18 +13,22 @@ import (
 	"github.com/holdfast-lock/holdfast/test/harness"
 )
 
-// mutexes are few, so that there is always somebody else.
-const mutexes = 4
+// mutexes are few, so that there is always somebody else. A run may use fewer.
+const mutexes = 10
 
-// run is one replica with clients at work, and what they wrote down.
+// run is one service with clients at work, and what they wrote down.
 type run struct {
-	t        testing.TB
-	replica  *harness.Replica
-	began    time.Time
+	t      testing.TB
+	habits habits
+	urls   []string // of its replicas
+	began  time.Time
+	over   func() bool // whether the clients are to end
+
 	parties  atomic.Int64
 	count    atomic.Int64
 	register [mutexes]register
 	lastSeen [mutexes]atomic.Int64 // the newest fence that anybody was told of
+	troubles []trouble             // that there were
 
 	mu     sync.Mutex
 	ops    []*op   // guarded by mu
@@ -40,12 +44,34 @@ func (r *run) newParty() party { return party(r.parties.Add(1)) }
 type client struct {
 	*run
 	id   int
-	http *harness.Client
-	rng  *rand.Rand // of the client's one main goroutine
+	http []*harness.Client // by replica
+	home atomic.Int64      // the replica that it calls
+	rng  *rand.Rand        // of the client's one main goroutine
 }
 
 func (r *run) newClient(id int, seed uint64) *client {
-	return &client{run: r, id: id, http: r.replica.Client(), rng: rand.New(rand.NewPCG(seed, uint64(id)))}
+	c := &client{run: r, id: id, rng: rand.New(rand.NewPCG(seed, uint64(id)))}
+	for _, url := range r.urls {
+		c.http = append(c.http, harness.NewClient(url))
+	}
+	c.home.Store(int64(id % len(r.urls)))
+	return c
+}
+
+// moveFrom makes another replica the client's home, where this one still is.
+func (c *client) moveFrom(replica int) {
+	c.home.CompareAndSwap(int64(replica), int64((replica+1)%len(c.urls)))
+}
+
+// roam makes any replica the client's home.
+func (c *client) roam() { c.home.Store(c.rng.Int64N(int64(len(c.urls)))) }
+
+// anyMutex prefers the first where a long line is wanted.
+func (c *client) anyMutex() int {
+	if c.rng.IntN(100) < c.habits.crowd {
+		return 0
+	}
+	return c.rng.IntN(c.habits.mutexes)
 }
 
 // claim is one party's business with one mutex.
@@ -59,7 +85,7 @@ type claim struct {
 }
 
 func (c *client) claim(ttl, transition time.Duration) *claim {
-	return &claim{client: c, mutex: c.rng.IntN(mutexes), party: c.newParty(), ttl: ttl, transition: transition}
+	return &claim{client: c, mutex: c.anyMutex(), party: c.newParty(), ttl: ttl, transition: transition}
 }
 
 func (c *claim) window() time.Duration { return c.ttl + c.transition }
@@ -71,6 +97,7 @@ type prepared struct {
 	method, path string
 	body         any
 	batch        bool
+	wait         time.Duration
 	cut          time.Duration // after which the client vanishes; 0 = never
 }
 
@@ -85,9 +112,12 @@ func (c *claim) call(k kind, path string, body map[string]any) prepared {
 func mutexPath(m int) string { return "/v1/mutexes/m" + strconv.Itoa(m) }
 
 func (c *claim) acquire(wait time.Duration) prepared {
-	return c.call(acquire, "/acquire", map[string]any{
+	p := c.call(acquire, "/acquire", map[string]any{
 		"wait_ms": wait.Milliseconds(), "ttl_ms": c.ttl.Milliseconds(), "transition_ms": c.transition.Milliseconds(),
 	})
+	p.wait, p.op.asked = wait, c.window()
+	p.op.waits = c.habits.faults && wait > 0
+	return p
 }
 
 // guard is sent as a batch of one now and then.
@@ -132,21 +162,21 @@ func (p prepared) vanish(d time.Duration) prepared {
 	return p
 }
 
-// do makes the call and writes it down. Whoever has no answer after this long
-// will not get one.
+// do makes the call and writes it down. Whoever has no answer once its
+// patience is over will not get one.
 func (p prepared) do() *op {
-	const longest = 30 * time.Second
-	ctx, cancel := context.WithTimeout(context.Background(), longest)
+	ctx, cancel := context.WithTimeout(context.Background(), p.wait+p.c.habits.patience)
 	defer cancel()
 	if p.cut > 0 {
 		ctx, cancel = context.WithTimeout(ctx, p.cut)
 		defer cancel()
 	}
 	o := p.op
-	o.seen = nothing
+	o.seen, o.replica = nothing, int(p.c.home.Load())
 	o.sent = p.c.now()
-	reply, err := p.c.http.Call(ctx, p.method, p.path, p.body)
+	reply, err := p.c.http[o.replica].Call(ctx, p.method, p.path, p.body)
 	o.got = p.c.now()
+	o.left = o.got
 	switch {
 	case err != nil:
 		o.answer, o.got = unknown, never
@@ -155,9 +185,15 @@ func (p prepared) do() *op {
 	default:
 		o.take(reply)
 	}
+	if o.failed() && p.cut == 0 {
+		p.c.moveFrom(o.replica)
+	}
 	p.c.record(&o)
 	return &o
 }
+
+// failed reports whether to try again, elsewhere.
+func (o *op) failed() bool { return o.answer == unknown || o.answer == undone }
 
 // together makes calls at the same moment.
 func together(calls ...prepared) []*op {
@@ -192,4 +228,6 @@ func (c *claim) do(p prepared) bool {
 // sleepUntil lets time pass, as clients do between their calls.
 func sleepUntil(r *run, at time.Duration) { time.Sleep(at - r.now()) }
 
-func (c *client) upTo(d time.Duration) time.Duration { return time.Duration(c.rng.Int64N(int64(d))) }
+func (c *client) upTo(d time.Duration) time.Duration {
+	return time.Duration(c.rng.Int64N(max(1, int64(d))))
+}

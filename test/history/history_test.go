@@ -18,30 +18,52 @@ import (
 const clients = 16
 
 func TestHistoryIsLinearizable(t *testing.T) {
-	seed := *seedFlag
-	if seed == 0 {
-		seed = rand.Uint64()
-	}
+	seed := someSeed()
 	t.Logf("seed %d", seed)
 	harness.Program(t)
-	r := &run{t: t, replica: harness.Start(t, "--data-dir="+harness.Dir(t)), began: time.Now()}
+	replica := harness.Start(t, "--data-dir="+harness.Dir(t))
+	r := &run{t: t, habits: quiet, urls: []string{replica.URL()}, began: time.Now()}
+	r.over = func() bool { return r.count.Load() >= int64(*opsFlag) || t.Failed() }
+	r.atWork(clients, seed)()
+	r.check()
+	checkRegister(t, r.writes, certain(r.ops))
+	r.keepFailed()
+}
+
+// someSeed returns that of the flag, or a new one.
+func someSeed() uint64 {
+	if *seedFlag != 0 {
+		return *seedFlag
+	}
+	return uint64(rand.Uint32()) // short enough to be typed
+}
+
+// atWork sets clients to work. wait returns when they have ended.
+func (r *run) atWork(clients int, seed uint64) (wait func()) {
 	var wg sync.WaitGroup
 	for id := range clients {
-		wg.Go(func() { r.newClient(id, seed).workUntil(int64(*opsFlag)) })
+		wg.Go(func() { r.newClient(id, seed).work() })
 	}
-	wg.Wait()
-	t.Logf("%d operations by %d clients in %v", len(r.ops), clients, r.now().Round(time.Millisecond))
-	t.Log(outcomes(r.ops))
+	return wg.Wait
+}
 
-	spans := certain(r.ops)
-	checkFences(t, r.ops)
-	checkExclusion(t, spans)
-	checkRegister(t, r.writes, spans)
+// check asks whether what the clients wrote down can be.
+func (r *run) check() {
+	r.t.Helper()
 	began := time.Now()
-	for m := range mutexes {
-		checkOrder(t, m, slices.DeleteFunc(slices.Clone(r.ops), func(o *op) bool { return o.mutex != m }))
+	r.t.Logf("%d operations in %v: %s", len(r.ops), r.now().Round(time.Millisecond), outcomes(r.ops))
+	checkFences(r.t, r.ops)
+	checkExclusion(r.t, certain(r.ops))
+	checkRepeats(r.t, r.ops)
+	byMutex := make([][]*op, r.habits.mutexes)
+	for _, o := range r.ops {
+		byMutex[o.mutex] = append(byMutex[o.mutex], o)
 	}
-	t.Logf("checked in %v", time.Since(began).Round(time.Millisecond))
+	for m, history := range byMutex {
+		checkTurns(r.t, history, r.troubles)
+		checkOrder(r.t, m, history)
+	}
+	r.t.Logf("checked in %v", time.Since(began).Round(time.Millisecond))
 }
 
 // outcomes counts the answers.

@@ -7,6 +7,7 @@ import (
 	"flag"
 	"os"
 	"testing"
+	"time"
 
 	"github.com/holdfast-lock/holdfast/test/harness"
 )
@@ -14,7 +15,10 @@ import (
 // The seed decides what the clients choose; when things happen it cannot.
 var (
 	seedFlag = flag.Uint64("history.seed", 0, "seed of the clients' choices; 0 for a new one")
-	opsFlag  = flag.Int("history.ops", 20_000, "operations until the clients end")
+	opsFlag  = flag.Int("history.ops", 12_000, "operations without faults until the clients end")
+
+	durationFlag = flag.Duration("history.duration", 25*time.Second, "how long there are faults")
+	keepFlag     = flag.String("history.keep", "", "directory for histories that cannot be; that for temporary files when left out")
 )
 
 func TestMain(m *testing.M) {

@@ -19,6 +19,7 @@ type state struct {
 	// now is the earliest moment at which the last operation can have
 	// happened. Those that follow did not happen before.
 	now time.Duration
+	was time.Duration // now, before the operation in hand; 0 between operations
 }
 
 // model returns a mutex of which k is known.
@@ -42,6 +43,8 @@ func model(k *known) porcupine.Model {
 
 // step puts o after what led to s; false means that it does not fit there.
 func (k *known) step(s *state, o *op) bool {
+	s.was = s.now
+	defer func() { s.was = 0 }()
 	if !s.at(o.sent, o) {
 		return false
 	}
@@ -52,7 +55,7 @@ func (k *known) step(s *state, o *op) bool {
 		return k.sees(s, o)
 	case notOwner:
 		return k.sees(s, o) && (s.party != o.party || s.fence == nobody)
-	case spent, notReleased:
+	case spent, freedBefore, leftLine:
 		return s.party != o.party || k.ends(s, o)
 	case released:
 		return k.frees(s, o)
@@ -76,10 +79,13 @@ func (k *known) ends(s *state, o *op) bool {
 	if s.fence == nobody {
 		return true
 	}
-	until := min(s.until, k.letGo(s.party, s.fence))
+	until := k.ended(s)
 	s.fence, s.party, s.until = nobody, 0, 0
 	return s.at(until, o)
 }
+
+// ended returns from when on an owner that there still is can have ended.
+func (k *known) ended(s *state) time.Duration { return min(s.until, k.letGo(s.party, s.fence)) }
 
 // begins makes fence the owner. Every fence that anybody ever saw begins once,
 // and in ascending order.
@@ -121,8 +127,11 @@ func (k *known) sees(s *state, o *op) bool {
 // haunts begins an ownership that its party has not been told of yet: of an
 // acquire that vanished. It can end at any time.
 func (k *known) haunts(s *state, o *op, fence int64) bool {
-	from, ok := k.ghosts[fence]
-	return ok && k.begins(s, o, fence) && s.at(from, o)
+	g, ok := k.ghosts[fence]
+	if !ok || max(g.from, s.was, k.ended(s)) > g.to {
+		return false // the earliest that it can have begun is too late
+	}
+	return k.begins(s, o, fence) && s.at(g.from, o)
 }
 
 // frees: a release took the mutex from its party.
@@ -135,8 +144,8 @@ func (k *known) frees(s *state, o *op) bool {
 		return true // it was this same call, sent before, that freed it
 	}
 	// Or from what it had been granted, and nobody was told of.
-	from, ok := k.vanished[o.party]
-	return ok && k.ends(s, o) && s.at(from, o)
+	untold, ok := k.vanished[o.party]
+	return ok && k.ends(s, o) && s.at(untold.from, o)
 }
 
 // strikes: an operator ended the ownership, with this call or with one before.

@@ -28,14 +28,15 @@ const (
 	owned       answer = "owned"       // 200 of acquire and guard
 	locked      answer = "locked"      // 423
 	spent       answer = "token_spent" // the token had its ownership
-	passed      answer = "passed"      // superseded or left_line: says nothing of the owner
+	passed      answer = "passed"      // its place is another poll's, or released: says nothing of the owner
 	notOwner    answer = "not_owner"   // 409
 	released    answer = "released"    // this call freed it
-	notReleased answer = "not_released"
+	freedBefore answer = "already_released"
+	leftLine    answer = "left_line"
 	checked     answer = "checked"
 	broken      answer = "broken"
 	notCurrent  answer = "not_current" // 412: another owns, or nobody
-	undone      answer = "unavailable" // nothing was changed
+	undone      answer = "unavailable" // nothing was changed, or what was is undone
 	impossible  answer = "impossible"  // nothing that the contract allows
 )
 
@@ -63,19 +64,24 @@ const never time.Duration = math.MaxInt64
 // op is one operation. Times are since the beginning of the run, on the
 // clients' one monotonic clock.
 type op struct {
-	client int
-	mutex  int
-	kind   kind
-	party  party  // of acquire, guard, release
-	fence  int64  // that check and break ask about
-	opID   string // of release
-	sent   time.Duration
+	client  int
+	replica int
+	mutex   int
+	kind    kind
+	party   party         // of acquire, guard, release
+	waits   bool          // of acquire: it waits, and there are faults meanwhile
+	asked   time.Duration // of acquire: W
+	fence   int64         // that check and break ask about
+	opID    string        // of release
+	sent    time.Duration
 
-	got    time.Duration // never, if unknown
+	left   time.Duration // when the client had its answer, or gave up
+	got    time.Duration // left; never, if unknown
 	answer answer
 	seen   int64         // the fence of the owner as the answer tells it
 	whose  party         // that owner
 	window time.Duration // of owned: W
+	ended  string        // of not_owner and token_spent: what became of the ownership
 	text   string        // of impossible
 }
 
@@ -91,7 +97,10 @@ func (o *op) String() string {
 	if o.fence != 0 {
 		s += fmt.Sprintf(" of %d", o.fence)
 	}
-	s += " → " + string(o.answer)
+	s += fmt.Sprintf(" → r%d %s", o.replica, o.answer)
+	if o.ended != "" {
+		s += " (" + o.ended + ")"
+	}
 	switch o.seen {
 	case nothing:
 	case nobody:
@@ -120,10 +129,10 @@ func (o *op) take(r harness.Reply) {
 		o.answer = notCurrent
 		o.takeHolder(r.Body["holder"])
 	case r.Code() == "not_owner" && (o.kind == guard || o.kind == release):
-		o.answer = notOwner
+		o.answer, o.ended = notOwner, r.String("ended")
 		o.takeHolder(r.Body["holder"])
 	case r.Code() == "token_spent" && o.kind == acquire:
-		o.answer = spent
+		o.answer, o.ended = spent, r.String("ended")
 	case (r.Code() == "superseded" || r.Code() == "left_line") && o.kind == acquire:
 		o.answer = passed
 	case !problem && r.Body != nil:
@@ -139,9 +148,13 @@ func (o *op) takeSuccess(body map[string]any) {
 	case acquire, guard:
 		o.takeOwned(body)
 	case release:
-		o.answer = notReleased
-		if body["released"] == true {
+		switch reason := answer(text(body["reason"])); {
+		case body["released"] == true:
 			o.answer = released
+		case reason == freedBefore || reason == leftLine:
+			o.answer = reason
+		default:
+			o.answer, o.text = impossible, fmt.Sprintf(": %v", body)
 		}
 	case check:
 		o.answer, o.seen = checked, number(body["fencing_token"])
@@ -177,7 +190,7 @@ func (o *op) takeBatch(r harness.Reply) {
 		ownership, _ := result["ownership"].(map[string]any)
 		o.takeOwned(ownership)
 	case "not_owner":
-		o.answer = notOwner
+		o.answer, o.ended = notOwner, text(result["ended"])
 		o.takeHolder(result["holder"])
 	case "outcome_unknown":
 		o.answer, o.got = unknown, never

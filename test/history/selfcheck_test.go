@@ -72,7 +72,7 @@ func TestModelKnowsWhatCanHappen(t *testing.T) {
 			at(0, 5, gets(alice, 10)), at(6, 9, opened(does(release, alice, released), "a")),
 			at(10, 15, gets(bob, 20)), at(16, 19, opened(does(release, alice, released), "a")), at(20, 25, sees(20)),
 		}, porcupine.Ok},
-		"refused as not the owner, but is": {[]*op{at(0, 5, gets(alice, 10)), at(6, 9, does(release, alice, notReleased))}, porcupine.Illegal},
+		"refused as not the owner, but is": {[]*op{at(0, 5, gets(alice, 10)), at(6, 9, does(release, alice, freedBefore))}, porcupine.Illegal},
 		"spent, but is the owner":          {[]*op{at(0, 5, gets(alice, 10)), at(6, 9, does(acquire, alice, spent))}, porcupine.Illegal},
 
 		"a stale check": {[]*op{

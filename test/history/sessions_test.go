@@ -14,12 +14,31 @@ const (
 	briefTransition = 60 * time.Millisecond
 )
 
-// sessions are what a client does next, and how often of 100 times.
-var sessions = []struct {
+// habits are what differs between runs.
+type habits struct {
+	mutexes  int
+	crowd    int // of 100 who want a mutex want the first
+	sessions []session
+	pause    time.Duration // up to so long between sessions
+	wait     time.Duration // up to so long in line, mostly
+	patience time.Duration // without an answer, besides what it asked to wait
+	spread   time.Duration // of the windows of those who mean to keep a mutex
+	faults   bool
+}
+
+// session is what a client does next, and how often of 100 times.
+type session struct {
 	weight int
 	run    func(*client)
-}{
-	{35, (*client).work},
+}
+
+// quiet are the habits of clients of one replica without faults.
+var quiet = habits{
+	mutexes: 4, sessions: ordinary, wait: 100 * time.Millisecond, patience: 30 * time.Second,
+}
+
+var ordinary = []session{
+	{35, (*client).behave},
 	{12, (*client).guardLate},
 	{14, (*client).vanishInAcquire},
 	{6, (*client).forget},
@@ -29,30 +48,36 @@ var sessions = []struct {
 	{8, (*client).twins},
 }
 
-func (c *client) workUntil(ops int64) {
-	for c.count.Load() < ops && !c.t.Failed() {
+func (c *client) work() {
+	for !c.over() {
 		roll := c.rng.IntN(100)
-		for _, s := range sessions {
+		for _, s := range c.habits.sessions {
 			if roll -= s.weight; roll < 0 {
 				s.run(c)
 				break
 			}
 		}
+		time.Sleep(c.upTo(c.habits.pause))
 	}
+}
+
+// long returns the windows of those who mean to keep a mutex.
+func (c *client) long() (ttl, transition time.Duration) {
+	return longTTL + c.upTo(c.habits.spread), longTransition + c.upTo(c.habits.spread/5)
 }
 
 // get acquires, with a wait or without.
 func (c *claim) get() bool {
 	wait := time.Duration(0)
 	if c.rng.IntN(2) == 0 {
-		wait = c.upTo(100 * time.Millisecond)
+		wait = c.upTo(c.habits.wait)
 	}
 	return c.do(c.acquire(wait))
 }
 
-// work is what a well-behaved client does.
-func (c *client) work() {
-	cl := c.claim(longTTL, longTransition)
+// behave is what a good client does.
+func (c *client) behave() {
+	cl := c.claim(c.long())
 	if !cl.get() {
 		return
 	}
@@ -100,7 +125,8 @@ func (c *claim) giveBack() {
 	}
 }
 
-// guardLate keeps a mutex by guards that race with its end.
+// guardLate keeps a mutex by guards that race with its end, through whatever
+// replica.
 func (c *client) guardLate() {
 	cl := c.claim(briefTTL, c.upTo(briefTransition))
 	if !cl.get() {
@@ -109,6 +135,7 @@ func (c *client) guardLate() {
 	for range 3 {
 		const before, after = 30 * time.Millisecond, 15 * time.Millisecond
 		sleepUntil(c.run, cl.sent+cl.window()-before+c.upTo(before+after))
+		c.roam()
 		if !cl.do(cl.guard()) {
 			return
 		}
@@ -120,7 +147,7 @@ func (c *client) guardLate() {
 // Some come again with the same token.
 func (c *client) vanishInAcquire() {
 	cl := c.claim(briefTTL, briefTransition)
-	wait := time.Duration(c.rng.IntN(2)) * 100 * time.Millisecond
+	wait := time.Duration(c.rng.IntN(2)) * c.habits.wait
 	cl.acquire(wait).vanish(time.Millisecond + c.upTo(25*time.Millisecond)).do()
 	switch c.rng.IntN(6) {
 	case 0:
@@ -155,7 +182,7 @@ func (c *client) forget() {
 // repeatAfterCut loses the connection with a call on its way, and makes the
 // same call again.
 func (c *client) repeatAfterCut() {
-	cl := c.claim(longTTL, longTransition)
+	cl := c.claim(c.long())
 	if !cl.get() {
 		return
 	}
@@ -174,7 +201,7 @@ func (c *client) repeatAfterCut() {
 
 // actAsStranger uses what it never owned.
 func (c *client) actAsStranger() {
-	cl := c.claim(longTTL, longTransition)
+	cl := c.claim(c.long())
 	last := max(1, c.lastSeen[cl.mutex].Load())
 	for range 2 {
 		switch c.rng.IntN(10) {
@@ -192,7 +219,7 @@ func (c *client) actAsStranger() {
 
 // breakIn breaks whatever there is, at times twice at once.
 func (c *client) breakIn() {
-	m := c.rng.IntN(mutexes)
+	m := c.anyMutex()
 	now := c.check(m, max(1, c.lastSeen[m].Load())).do()
 	if now.seen <= 0 {
 		return
@@ -207,8 +234,8 @@ func (c *client) breakIn() {
 
 // twins are two connections with one token.
 func (c *client) twins() {
-	cl := c.claim(longTTL, longTransition)
-	wait := time.Duration(c.rng.IntN(2)) * 100 * time.Millisecond
+	cl := c.claim(c.long())
+	wait := time.Duration(c.rng.IntN(2)) * c.habits.wait
 	for _, o := range together(cl.acquire(wait), cl.acquire(wait)) {
 		if o.answer == owned {
 			cl.fence, cl.sent = o.seen, o.sent
