@@ -2,6 +2,9 @@
 // users of other lock services reported. A test's name begins with the number
 // of its fault, and its comment names the report.
 //
+// Rows that need long, or wear the machine down, run at their whole size with
+// -torture.long, as make torture does, and smaller without.
+//
 // Bounds are of two kinds. "Never early" is held exactly, by the clock of the
 // test alone: a window begins after its request was sent. "Seldom late" is held
 // by medians, since anything can be late once on a busy machine.
@@ -18,6 +21,17 @@ import (
 
 	"github.com/holdfast-lock/holdfast/test/harness"
 )
+
+// thorough asks for the whole size of everything.
+var thorough = flag.Bool("torture.long", false, "run the long rows at their whole size")
+
+// sized returns how much of something a row takes.
+func sized[T any](fast, long T) T {
+	if *thorough {
+		return long
+	}
+	return fast
+}
 
 func TestMain(m *testing.M) {
 	if url := os.Getenv(contendAt); url != "" {

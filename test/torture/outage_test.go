@@ -1,13 +1,8 @@
 package torture_test
 
 import (
-	"bytes"
 	"fmt"
-	"os"
-	"path/filepath"
-	"slices"
 	"testing"
-	"time"
 
 	"github.com/holdfast-lock/holdfast/test/harness"
 )
@@ -15,45 +10,62 @@ import (
 // impatient makes an outage of etcd show after a second.
 const impatient = "--etcd-timeout=1s"
 
-// outage takes the only member of an etcd away; back brings it back.
+// outage takes so many members of an etcd away that the rest can do nothing;
+// back brings them back.
 type outage struct {
-	away func(e *harness.Etcd) (back func())
+	members int
+	late    bool // what it was asked for meanwhile may be carried out afterwards
+	away    func(e *harness.Etcd) (back func())
 }
 
 var outages = map[string]outage{
-	"stopped": {func(e *harness.Etcd) func() {
-		e.Members[0].Kill()
-		return func() { e.Members[0] = e.Members[0].Again() }
-	}},
-	"frozen": {func(e *harness.Etcd) func() {
-		freeze(e.Members[0])
-		return e.Members[0].Resume
-	}},
+	"stopped":         {1, false, func(e *harness.Etcd) func() { return killed(e, 0) }},
+	"frozen":          {1, true, func(e *harness.Etcd) func() { return frozen(e, 0) }},
+	"two stopped":     {3, true, func(e *harness.Etcd) func() { return killed(e, twoOf(e, true)...) }},
+	"two frozen":      {3, true, func(e *harness.Etcd) func() { return frozen(e, twoOf(e, true)...) }},
+	"the leader left": {3, true, func(e *harness.Etcd) func() { return frozen(e, twoOf(e, false)...) }},
 }
 
-// freeze pauses a member, and returns when nothing of it runs any more: on a
-// busy machine it goes on for a while after the signal, and answers.
-func freeze(m *harness.Member) {
-	m.Pause()
-	for running(m.PID()) {
-		time.Sleep(time.Millisecond)
+// startsEtcd starts as many members as the outage needs.
+func (o outage) startsEtcd(t *testing.T) *harness.Etcd {
+	t.Helper()
+	if o.members > 1 {
+		takesTurn(t, small)
+	}
+	return harness.StartEtcd(t, o.members)
+}
+
+func killed(e *harness.Etcd, members ...int) (back func()) {
+	for _, i := range members {
+		e.Members[i].Kill()
+	}
+	return func() {
+		for _, i := range members {
+			e.Members[i] = e.Members[i].Again()
+		}
 	}
 }
 
-// running reports whether a thread of the process is not stopped. It is false
-// where there is no /proc to tell.
-func running(pid int) bool {
-	stats, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
-	return slices.ContainsFunc(stats, func(path string) bool {
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return false // it has ended
+func frozen(e *harness.Etcd, members ...int) (back func()) {
+	for _, i := range members {
+		e.Members[i].Pause()
+	}
+	return func() {
+		for _, i := range members {
+			e.Members[i].Resume()
 		}
-		// The state comes after the name, which is in brackets and may contain
-		// any.
-		state := text[bytes.LastIndexByte(text, ')')+2]
-		return state != 'T'
-	})
+	}
+}
+
+// twoOf returns two of three members, which are the majority: with the leader,
+// or without it.
+func twoOf(e *harness.Etcd, withLeader bool) []int {
+	leader := e.Leader()
+	first, second := (leader+1)%3, (leader+2)%3
+	if withLeader {
+		first = leader
+	}
+	return []int{first, second}
 }
 
 // Every refusal of an outage is a 503 that says so, and when to come again
@@ -63,7 +75,7 @@ func TestT50RefusalsOfAnOutage(t *testing.T) {
 	for name, o := range outages {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			e := harness.StartEtcd(t, 1)
+			e := o.startsEtcd(t)
 			s := openOn(t, e, impatient)
 			alice := s.party("alice")
 			g := alice.Acquires("deploy", long)
@@ -139,7 +151,7 @@ func TestT24ReleaseInAnOutage(t *testing.T) {
 		for _, id := range []with{nil, {"operation_id": "release-1"}} {
 			t.Run(fmt.Sprintf("%s, operation %v", name, id["operation_id"]), func(t *testing.T) {
 				t.Parallel()
-				e := harness.StartEtcd(t, 1)
+				e := o.startsEtcd(t)
 				s := openOn(t, e, impatient)
 				alice, bob := s.party("alice"), s.party("bob")
 				first := alice.Acquires("deploy", long)
@@ -154,9 +166,9 @@ func TestT24ReleaseInAnOutage(t *testing.T) {
 					return last.Status != 503
 				})
 				last.Want(t, 200)
-				// Frozen, etcd may have carried out the first one when it
-				// woke; only by the operation's id is it the same call.
-				if last.Body["released"] != true && (id != nil || name != "frozen" || last.String("reason") != "already_released") {
+				// Etcd may have carried out the first one afterwards; only by
+				// the operation's id is it the same call.
+				if last.Body["released"] != true && (id != nil || !o.late || last.String("reason") != "already_released") {
 					t.Errorf("got %s, want it released by this call", last.Raw)
 				}
 				s.isIdle("deploy")

@@ -1,0 +1,59 @@
+package torture_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// One of three servers died, and all locks were gone (hashicorp/consul 1290).
+func TestT13MembersDieInTurn(t *testing.T) {
+	t.Parallel()
+	c := openCluster(t, 2, 3)
+	var all holders
+	for i := range sized(20, 100) {
+		all = append(all, c.holder(fmt.Sprintf("holder-%d", i), 10*time.Second, 0, i%2, (i+1)%2))
+	}
+	all.keep(t)
+	for range sized(1, 3) {
+		for _, which := range []struct {
+			name   string
+			member func() int
+		}{{"the leader", c.Etcd.Leader}, {"a follower", c.follower}} {
+			member := which.member()
+			c.Etcd.Members[member].Kill()
+			all.allGuard(t, which.name+" is dead")
+			c.restartMember(member)
+		}
+	}
+	// What was lost without a word shows when every window is over.
+	time.Sleep(sized(0, 10*time.Second))
+	all.allGuard(t, "both are back")
+}
+
+// A leader that stalled ended what was being renewed (etcd-io/etcd 15247).
+func TestT30LeaderStalls(t *testing.T) {
+	t.Parallel()
+	const ttl, transition, stall = 3 * time.Second, 3 * time.Second, 5 * time.Second
+	c := openCluster(t, 2, 3)
+	var all holders
+	for i := range sized(6, 20) {
+		one, other := i%2, (i+1)%2
+		all = append(all,
+			c.holder(fmt.Sprintf("bound-%d", i), ttl, transition, one),
+			c.holder(fmt.Sprintf("free-%d", i), ttl, transition, one, other))
+	}
+	all.keep(t)
+	all.allGuard(t, "at the start")
+	for range sized(1, 5) {
+		leader := c.Etcd.Members[c.Etcd.Leader()]
+		leader.Pause()
+		time.Sleep(stall)
+		leader.Resume()
+		all.allGuard(t, "the leader was stopped for 5s")
+		c.AwaitEtcd()
+	}
+	// The last one that could have been ended in the meantime.
+	time.Sleep(sized(0, ttl+transition))
+	all.allGuard(t, "afterwards")
+}
