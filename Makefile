@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run test lint generate bench
+.PHONY: help run test torture-long lint generate bench
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
@@ -9,6 +9,13 @@ run: ## the service on http://127.0.0.1:8080, with an etcd inside, keeping its d
 
 test: ## every test, with the race detector, against real etcd and whole processes
 	go test -race -p 1 -timeout 20m ./...
+
+torture-long: ## histories under faults for DURATION=1h, from SEED=n, in rounds of five minutes; those that cannot be are kept in KEEP=dir
+	go test -race -timeout 0 -v -run '^TestHistoryUnderFaults$$' ./test/history \
+		-history.duration=$(or $(DURATION),1h) -history.seed=$(or $(SEED),0) -history.keep='$(KEEP)'
+
+torture: ## the tests of faults once more, at their whole size: for a machine that has nothing else to do
+	go test -race -count 1 -timeout 30m ./test/torture -torture.long
 
 lint: ## the linters of the code and of the contract
 	scripts/golangci-lint run ./...
