@@ -72,7 +72,7 @@ func (s *Store) bounded() (context.Context, context.CancelFunc) {
 func (s *Store) commit(t *txn) (*clientv3.TxnResponse, error) {
 	ctx, cancel := s.bounded()
 	defer cancel()
-	return hedged(ctx, func(ctx context.Context) (*clientv3.TxnResponse, error) { return t.commit(ctx, s.cli) })
+	return hedged(ctx, s.hedgeAfter(), func(ctx context.Context) (*clientv3.TxnResponse, error) { return t.commit(ctx, s.cli) })
 }
 
 // once commits t, and sends it but once: for those who could not tell what it
