@@ -2,7 +2,7 @@
 .PHONY: help run test torture-long lint generate bench
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
 
 run: ## the service on http://127.0.0.1:8080, with an etcd inside, keeping its data in holdfast-data
 	go build -o bin/holdfast ./cmd/api && exec bin/holdfast
