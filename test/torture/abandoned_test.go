@@ -25,7 +25,7 @@ func TestT05AbandonedInAnOutage(t *testing.T) {
 
 func abandonedInAnOutage(t *testing.T, o outage) {
 	const requests, patience = 200, 3 * time.Second
-	e := o.startsEtcd(t)
+	e := o.inTurn(t)
 	s := openOn(t, e, impatient)
 	s.party("alice").Acquires("deploy", long)
 	before := s.Footprint().Sockets

@@ -26,7 +26,8 @@ const (
 	small = 1 // members, and one replica
 )
 
-// takesTurn waits until another cluster may be started.
+// takesTurn waits until another cluster may be started. Who has a turn has no
+// parallel subtests: they would wait for tests that wait for a turn.
 func takesTurn(t *testing.T, size int64) {
 	t.Helper()
 	if err := up.Acquire(t.Context(), size); err != nil {

@@ -195,7 +195,7 @@ func (h *holder) troubles() []string {
 }
 
 // lost fails the test when one has lost its mutex.
-func (hs holders) lost(t *testing.T, when string) (any bool) {
+func (hs holders) lost(t *testing.T, when string) bool {
 	t.Helper()
 	n := 0
 	for _, h := range hs {

@@ -20,7 +20,7 @@ func TestT06ReplyOfEtcdComesAfterAnOutage(t *testing.T) {
 				t.Run(fmt.Sprintf("%s, held: %v, who stays: %v", name, held, stays), func(t *testing.T) {
 					t.Parallel()
 					o := outages[name]
-					e := o.startsEtcd(t)
+					e := o.inTurn(t)
 					s := openOn(t, e, impatient)
 					s.party("alice").Acquires("other", long)
 					s.party("bob").Asks("other", 10*time.Millisecond, long).IsRefused(423, "mutex_locked")

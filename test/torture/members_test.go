@@ -34,11 +34,12 @@ func TestT13MembersDieInTurn(t *testing.T) {
 // A leader that stalled ended what was being renewed (etcd-io/etcd 15247).
 func TestT30LeaderStalls(t *testing.T) {
 	t.Parallel()
-	const ttl, transition, stall = 3 * time.Second, 3 * time.Second, 5 * time.Second
+	const ttl, stall = 3 * time.Second, 5 * time.Second
 	c := openCluster(t, 2, 3)
 	var all holders
-	for i := range sized(6, 20) {
+	for i := range sized(8, 24) {
 		one, other := i%2, (i+1)%2
+		transition := time.Duration(i/2%2) * ttl // without one, W is over in the stall
 		all = append(all,
 			c.holder(fmt.Sprintf("bound-%d", i), ttl, transition, one),
 			c.holder(fmt.Sprintf("free-%d", i), ttl, transition, one, other))
@@ -54,6 +55,6 @@ func TestT30LeaderStalls(t *testing.T) {
 		c.AwaitEtcd()
 	}
 	// The last one that could have been ended in the meantime.
-	time.Sleep(sized(0, ttl+transition))
+	time.Sleep(sized(0, 2*ttl))
 	all.allGuard(t, "afterwards")
 }

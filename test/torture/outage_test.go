@@ -26,13 +26,20 @@ var outages = map[string]outage{
 	"the leader left": {3, true, func(e *harness.Etcd) func() { return frozen(e, twoOf(e, false)...) }},
 }
 
-// startsEtcd starts as many members as the outage needs.
+// startsEtcd starts as many members as the outage needs. They are those of a
+// cluster, whose ports nobody takes while they are down.
 func (o outage) startsEtcd(t *testing.T) *harness.Etcd {
+	t.Helper()
+	return harness.StartCluster(t, harness.ClusterConfig{Members: o.members}).Etcd
+}
+
+// inTurn is startsEtcd for tests without parallel subtests.
+func (o outage) inTurn(t *testing.T) *harness.Etcd {
 	t.Helper()
 	if o.members > 1 {
 		takesTurn(t, small)
 	}
-	return harness.StartEtcd(t, o.members)
+	return o.startsEtcd(t)
 }
 
 func killed(e *harness.Etcd, members ...int) (back func()) {
@@ -151,7 +158,7 @@ func TestT24ReleaseInAnOutage(t *testing.T) {
 		for _, id := range []with{nil, {"operation_id": "release-1"}} {
 			t.Run(fmt.Sprintf("%s, operation %v", name, id["operation_id"]), func(t *testing.T) {
 				t.Parallel()
-				e := o.startsEtcd(t)
+				e := o.inTurn(t)
 				s := openOn(t, e, impatient)
 				alice, bob := s.party("alice"), s.party("bob")
 				first := alice.Acquires("deploy", long)

@@ -103,7 +103,6 @@ func TestP7PlaceMovesToAnotherReplica(t *testing.T) {
 		"black-hole": {patience: wait, leave: func(link *harness.Proxy) { link.Hold() }},
 	} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
 			placeMoves(&cluster{Cluster: c.Cluster, t: t}, name, m)
 		})
 	}
