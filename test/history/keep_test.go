@@ -3,7 +3,6 @@ package history_test
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"os"
 )
 
@@ -50,8 +49,8 @@ func (r *run) keepFailed() {
 	}
 	w := bufio.NewWriter(f)
 	for _, o := range r.ops {
-		text, _ := json.Marshal(o.line()) // there is nothing in it that cannot be JSON
-		fmt.Fprintf(w, "%s\n", text)
+		text, _ := json.Marshal(o.line())  // there is nothing in it that cannot be JSON
+		_, _ = w.Write(append(text, '\n')) // Flush has the error
 	}
 	if err := w.Flush(); err != nil {
 		r.t.Errorf("keep the history: %v", err)

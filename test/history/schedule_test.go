@@ -7,10 +7,13 @@ import (
 	"time"
 )
 
-// Faults last, and pauses between them too, from the first to the second.
+// Faults last, and pauses between them too, from the first to the second. Now
+// and then there is a calm, so long that no fault is an excuse any more.
 const (
 	briefest, longest = 200 * time.Millisecond, 8 * time.Second
 	leastPause, pause = time.Second, 4 * time.Second
+	calm, longestCalm = recovery + 3*time.Second, recovery + 8*time.Second
+	calmOnceIn        = 8
 )
 
 // scheduler draws faults. With the same seed they are the same.
@@ -30,6 +33,9 @@ func (s *scheduler) next() (together []fault, rest time.Duration) {
 		together = append(together, second)
 	}
 	slices.SortFunc(together, func(a, b fault) int { return cmp.Compare(a.lasts, b.lasts) })
+	if s.rng.IntN(calmOnceIn) == 0 {
+		return together, s.between(calm, longestCalm)
+	}
 	return together, s.between(leastPause, pause)
 }
 

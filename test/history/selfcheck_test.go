@@ -36,10 +36,12 @@ func lost(p party, fence int64, holder party) op {
 	return op{kind: guard, party: p, answer: notOwner, seen: fence, whose: holder}
 }
 
+func waits(o op) op { o.waits = true; return o }
+
 // The model must tell these apart, or a history that it finds in order says
 // nothing.
 func TestModelKnowsWhatCanHappen(t *testing.T) {
-	const alice, bob = party(1), party(2)
+	const alice, bob, carol = party(1), party(2), party(3)
 	opened := func(o op, id string) op { o.opID = id; return o }
 	for name, c := range map[string]struct {
 		history []*op
@@ -93,6 +95,17 @@ func TestModelKnowsWhatCanHappen(t *testing.T) {
 			at(0, 20, op{kind: acquire, party: alice, answer: locked, seen: 20, whose: bob}),
 			at(1, 5, op{kind: acquire, party: bob, answer: locked, seen: 10, whose: alice}), at(6, 9, breaks(10)), at(10, 15, gets(bob, 20)),
 		}, porcupine.Illegal},
+		"a wait that owned, and was refused": {[]*op{
+			at(0, 20, waits(op{kind: acquire, party: alice, answer: locked, seen: nobody})), at(1, 5, sees(10)), at(6, 9, sees(nobody)), at(10, 15, gets(bob, 20)),
+		}, porcupine.Ok},
+		"a wait that owned once it was refused": {[]*op{
+			at(0, 20, waits(op{kind: acquire, party: alice, answer: locked, seen: 10, whose: bob})), at(0, 5, gets(bob, 10)),
+			at(30, 35, does(release, bob, released)), at(36, 40, op{kind: acquire, party: carol, answer: locked, seen: 20, whose: alice}),
+		}, porcupine.Illegal},
+		"a wait that owned twice, and was told once": {[]*op{
+			at(0, 50, waits(gets(alice, 20))), at(1, 5, op{kind: acquire, party: bob, answer: locked, seen: 10, whose: alice}),
+			at(6, 9, sees(nobody)),
+		}, porcupine.Ok},
 		"a ghost before its time":           {[]*op{at(0, 4, sees(10)), at(5, 0, does(acquire, alice, unknown))}, porcupine.Illegal},
 		"a ghost that was told of, by then": {[]*op{at(0, 0, does(acquire, alice, unknown)), at(1, 5, guards(alice, 10)), at(6, 99, sees(nobody))}, porcupine.Illegal},
 		"a ghost that is released":          {[]*op{at(0, 0, does(acquire, alice, unknown)), at(1, 5, does(release, alice, released))}, porcupine.Ok},

@@ -7,12 +7,12 @@ import (
 
 // shaken are the habits of clients under faults.
 var shaken = habits{
-	mutexes: 10, crowd: 25, sessions: append([]session{
+	mutexes: 10, crowd: 35, sessions: append([]session{
 		{16, (*client).keep},
 		{14, (*client).abandon},
-		{6, (*client).startAfresh},
-	}, scaled(ordinary, 64)...),
-	pause: 80 * time.Millisecond, wait: 600 * time.Millisecond, patience: 4 * time.Second, spread: 2500 * time.Millisecond, faults: true,
+		{10, (*client).startAfresh},
+	}, scaled(ordinary, 60)...),
+	pause: 40 * time.Millisecond, wait: 600 * time.Millisecond, patience: 4 * time.Second, spread: 2500 * time.Millisecond, faults: true,
 }
 
 // scaled are the same sessions, to be chosen so many times of 100 in all.

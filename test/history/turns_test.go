@@ -2,8 +2,8 @@ package history_test
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
-	"testing"
 	"time"
 )
 
@@ -35,31 +35,31 @@ type calls struct {
 	of    scope         // the replicas that were called
 }
 
-// checkTurns: nobody comes to own long after he was last heard of, however
-// many are in line before him, for a turn is given to those present alone; and
-// no ownership lasts long beyond its W.
-func checkTurns(t testing.TB, history []*op, troubles []trouble) {
-	t.Helper()
+// strayTurns returns what is wrong with who owned a mutex when: nobody comes to
+// own long after he was last heard of, however many were in line before him,
+// for a turn is given to those present alone; and no ownership lasts long
+// beyond its W.
+func strayTurns(history []*op, troubles []trouble) (wrong []error) {
 	byParty := callsOf(history)
 	for _, s := range staysOf(history) {
 		p := byParty[s.party]
 		if p == nil {
-			continue
+			continue // nobody was told whose it is
 		}
-		gone := p.last.left
-		allowed := goneWithin
+		gone, allowed := p.last.left, goneWithin
 		if killed(p.first, s.until, p.of, troubles) {
 			allowed = deadWithin
 		}
 		if late := undisturbed(gone, s.after, p.of, troubles); !s.told && late > allowed {
-			t.Errorf("m%d: fence %d began for a party that had gone %v before, besides faults:\n\t%v\n\twas its last call, and then came\n\t%v\n\t%v",
-				p.last.mutex, s.fence, late, p.last, s.shows, s.shown)
+			wrong = append(wrong, fmt.Errorf("fence %d began for a party that had gone %v before, besides faults:\n\t%v\n\twas its last call, and then came\n\t%v\n\t%v",
+				s.fence, late, p.last, s.shows, s.shown))
 		}
 		if late := undisturbed(gone, s.until, p.of, troubles); late > p.asked+deadWithin {
-			t.Errorf("m%d: fence %d lasted %v beyond W, besides faults:\n\t%v\n\twas its party's last call, and then came\n\t%v",
-				p.last.mutex, s.fence, late-p.asked, p.last, s.shown)
+			wrong = append(wrong, fmt.Errorf("fence %d lasted %v beyond W, besides faults:\n\t%v\n\twas its party's last call, and then came\n\t%v",
+				s.fence, late-p.asked, p.last, s.shown))
 		}
 	}
+	return wrong
 }
 
 func callsOf(history []*op) map[party]*calls {
