@@ -22,24 +22,25 @@ type faultKind struct {
 	name   string
 	weight int
 	alone  bool // not together with another
+	deadly bool // to a replica
 	// begin does it, and returns what it did and how to end it; nil where it
 	// ends by itself, or could not be done.
 	begin func(h *hand, a, b int) (did trouble, end func())
 }
 
 var faultKinds = []faultKind{
-	{"kill a replica", 16, false, (*hand).killReplica},
-	{"terminate a replica", 6, false, (*hand).terminateReplica},
-	{"pause a replica", 8, false, (*hand).pauseReplica},
-	{"kill a member", 10, false, (*hand).killMember},
-	{"pause a member", 8, false, (*hand).pauseMember},
-	{"pause all members", 4, true, (*hand).pauseAllMembers},
-	{"part a member from the others", 8, false, (*hand).partMember},
-	{"break clients' link", 14, false, (*hand).breakClients},
-	{"break a link with a member", 8, false, (*hand).breakOne},
-	{"break a replica's links with etcd", 12, false, (*hand).breakAll},
-	{"compact", 3, false, (*hand).compact},
-	{"move the leader", 3, false, (*hand).moveLeader},
+	{"kill a replica", 16, false, true, (*hand).killReplica},
+	{"terminate a replica", 6, false, true, (*hand).terminateReplica},
+	{"pause a replica", 8, false, false, (*hand).pauseReplica},
+	{"kill a member", 10, false, false, (*hand).killMember},
+	{"pause a member", 8, false, false, (*hand).pauseMember},
+	{"pause all members", 4, true, false, (*hand).pauseAllMembers},
+	{"part a member from the others", 8, false, false, (*hand).partMember},
+	{"break clients' link", 14, false, false, (*hand).breakClients},
+	{"break a link with a member", 8, false, false, (*hand).breakOne},
+	{"break a replica's links with etcd", 12, false, false, (*hand).breakAll},
+	{"compact", 3, false, false, (*hand).compact},
+	{"move the leader", 3, false, false, (*hand).moveLeader},
 }
 
 // hand does the faults. It is for one goroutine.

@@ -34,7 +34,7 @@ func TestStrayTurnsAreSeen(t *testing.T) {
 		"a turn, and never over":                {[]*op{vanishes, holds(3), holding(9)}, nil, 1},
 		"a turn after a fault":                  {[]*op{vanishes, holds(9), holding(10)}, during(1, 4, false), 0},
 		"a turn long after a fault":             {[]*op{vanishes, holds(13), holding(14)}, during(1, 4, false), 1},
-		"a turn before its replica is dead":     {[]*op{vanishes, holds(7), holding(8)}, during(1, 4, true), 0},
+		"a turn before its replica is dead":     {[]*op{vanishes, holds(6), holding(7)}, during(1, 4, true), 0},
 		"a turn long after its replica is dead": {[]*op{vanishes, holds(9), holding(10)}, during(1, 4, true), 2},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -33,7 +33,8 @@ func (s *scheduler) next() (together []fault, rest time.Duration) {
 		together = append(together, second)
 	}
 	slices.SortFunc(together, func(a, b fault) int { return cmp.Compare(a.lasts, b.lasts) })
-	if s.rng.IntN(calmOnceIn) == 0 {
+	rare, killed := s.rng.IntN(calmOnceIn) == 0, slices.ContainsFunc(together, func(f fault) bool { return f.kind.deadly })
+	if rare || killed && s.rng.IntN(2) == 0 { // who is dead shows in who comes after
 		return together, s.between(calm, longestCalm)
 	}
 	return together, s.between(leastPause, pause)

@@ -10,8 +10,8 @@ var shaken = habits{
 	mutexes: 10, crowd: 35, sessions: append([]session{
 		{16, (*client).keep},
 		{14, (*client).abandon},
-		{10, (*client).startAfresh},
-	}, scaled(ordinary, 60)...),
+		{16, (*client).startAfresh},
+	}, scaled(ordinary, 54)...),
 	pause: 40 * time.Millisecond, wait: 600 * time.Millisecond, patience: 4 * time.Second, spread: 2500 * time.Millisecond, faults: true,
 }
 
@@ -102,7 +102,7 @@ func (c *client) abandon() {
 // crashed: a broken connection leaves nobody behind.
 func (c *client) startAfresh() {
 	cl := c.claim(c.long())
-	if cl.do(cl.acquire(3*time.Second + c.upTo(5*time.Second))) {
+	if cl.do(cl.acquire(4*time.Second + c.upTo(6*time.Second))) {
 		cl.use()
 		cl.giveBack()
 	}

@@ -13,7 +13,9 @@ import (
 // rest is for a busy machine.
 const (
 	goneWithin = 3 * time.Second
-	deadWithin = 6 * time.Second
+	deadWithin = 5 * time.Second
+
+	lastsWithin = deadWithin + time.Second // beyond W
 )
 
 // stay is what is known of one ownership: between which times it began, and
@@ -54,7 +56,7 @@ func strayTurns(history []*op, troubles []trouble) (wrong []error) {
 			wrong = append(wrong, fmt.Errorf("fence %d began for a party that had gone %v before, besides faults:\n\t%v\n\twas its last call, and then came\n\t%v\n\t%v",
 				s.fence, late, p.last, s.shows, s.shown))
 		}
-		if late := undisturbed(gone, s.until, p.of, troubles); late > p.asked+deadWithin {
+		if late := undisturbed(gone, s.until, p.of, troubles); late > p.asked+lastsWithin {
 			wrong = append(wrong, fmt.Errorf("fence %d lasted %v beyond W, besides faults:\n\t%v\n\twas its party's last call, and then came\n\t%v",
 				s.fence, late-p.asked, p.last, s.shown))
 		}
