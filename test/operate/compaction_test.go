@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,8 +82,14 @@ func compactionUnderfoot(t *testing.T, fault func(*harness.Proxy)) {
 	}
 	first := streams["far"].lastID()
 	revision := alice.state("deploy").Int("revision")
+	missed := listen(t, far, "missed", "")
+	mary := on(t, near, "mary")
+	mary.Acquires("missed", long)
+	missed.tells("acquired", "mary")
 
 	fault(link)
+	mary.Releases("missed")
+	on(t, near, "nobody-saw").Acquires("missed", long)
 	busy := on(t, near, "busy")
 	for began := time.Now(); time.Since(began) < away; {
 		// History that the far replica does not see, and nobody can read later.
@@ -95,6 +102,10 @@ func compactionUnderfoot(t *testing.T, fault func(*harness.Proxy)) {
 	for _, k := range keepers {
 		k.owns(t)
 	}
+	missed.tells("nobody-saw") // in a reset, as a rule
+	eventually(t, "the far replica lists what it missed", func() bool {
+		return strings.Contains(on(t, far, "reader").http.Must(t, "GET", "/v1/mutexes?prefix=missed", nil).Raw, "nobody-saw")
+	})
 	eventually(t, "all are in line", func() bool { return alice.state("deploy").Int("waiters") == 3 })
 	alice.Guards("deploy", token)
 	last := alice

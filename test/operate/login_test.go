@@ -42,7 +42,13 @@ func TestUserOfThePage(t *testing.T) {
 	}
 
 	elsewhere := harness.Command(t, append(login, "--listen=127.0.0.1:0", "--prefix=/elsewhere/")...)
-	if out, err := elsewhere.CombinedOutput(); err == nil {
-		t.Errorf("a service with another prefix ran: %s", out)
+	if err := elsewhere.Start(); err != nil {
+		t.Fatal(err)
+	}
+	watchdog := time.AfterFunc(generous, func() { _ = elsewhere.Process.Kill() })
+	defer watchdog.Stop()
+	_ = elsewhere.Wait() // the status says it
+	if got := elsewhere.ProcessState.ExitCode(); got != 1 {
+		t.Errorf("with another prefix: got status %d, want 1", got)
 	}
 }

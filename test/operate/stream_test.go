@@ -4,51 +4,84 @@ import (
 	"bufio"
 	"context"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/holdfast-lock/holdfast/test/harness"
 )
 
-// stream is an open stream of a mutex's events.
+// stream is a mutex's events as a client has them that resumes when a stream
+// ends, as browsers do.
 type stream struct {
 	t    *testing.T
+	url  string
+	open chan struct{} // closed when the first answer has begun
+
 	mu   sync.Mutex
 	seen []string // guarded by mu; "event data"
 	id   string   // guarded by mu; of the last event
-	over bool     // guarded by mu
 }
 
-// listen opens a stream; it ends with the test. lastID resumes one.
-func listen(t *testing.T, r *harness.Replica, mutex, lastID string) *stream {
+// listen begins to follow a mutex, after an event where there is an id. It ends
+// with the test.
+func listen(t *testing.T, r *harness.Replica, mutex, id string) *stream {
 	t.Helper()
+	s := &stream{t: t, url: r.URL() + "/v1/mutexes/" + mutex + "/events", open: make(chan struct{}), id: id}
 	ctx, cancel := context.WithCancel(context.Background())
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL()+"/v1/mutexes/"+mutex+"/events", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if lastID != "" {
-		req.Header.Set("Last-Event-ID", lastID)
-	}
-	s, opened, done := &stream{t: t}, make(chan struct{}), make(chan struct{})
+	done := make(chan struct{})
 	t.Cleanup(func() { cancel(); <-done })
 	go func() {
 		defer close(done)
-		resp, err := http.DefaultClient.Do(req)
-		close(opened)
-		if err != nil {
-			t.Errorf("events of %s: %v", mutex, err)
-			return
+		for ctx.Err() == nil {
+			s.follow(ctx)
+			select {
+			case <-time.After(100 * time.Millisecond):
+			case <-ctx.Done():
+			}
 		}
-		defer resp.Body.Close()
-		if resp.StatusCode != http.StatusOK {
-			t.Errorf("events of %s: got status %d", mutex, resp.StatusCode)
-		}
-		s.read(bufio.NewScanner(resp.Body))
 	}()
-	<-opened
+	select {
+	case <-s.open:
+	case <-time.After(generous):
+		t.Fatalf("%s: no stream after %v", s.url, generous)
+	}
 	return s
+}
+
+// follow reads one stream to its end.
+func (s *stream) follow(ctx context.Context) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
+	if err != nil {
+		s.t.Error(err)
+		return
+	}
+	if id := s.lastID(); id != "" {
+		req.Header.Set("Last-Event-ID", id)
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return
+	}
+	defer resp.Body.Close()
+	switch resp.StatusCode {
+	case http.StatusOK:
+		s.opened()
+		s.read(bufio.NewScanner(resp.Body))
+	case http.StatusServiceUnavailable:
+	default:
+		s.t.Errorf("%s: got status %d", s.url, resp.StatusCode)
+	}
+}
+
+func (s *stream) opened() {
+	select {
+	case <-s.open:
+	default:
+		close(s.open)
+	}
 }
 
 func (s *stream) read(lines *bufio.Scanner) {
@@ -66,41 +99,21 @@ func (s *stream) read(lines *bufio.Scanner) {
 		}
 		s.mu.Unlock()
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.over = true
 }
 
 // has reports whether an event came with all of these words.
 func (s *stream) has(words ...string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, event := range s.seen {
-		all := true
-		for _, w := range words {
-			all = all && strings.Contains(event, w)
-		}
-		if all {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.seen, func(event string) bool {
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(event, w) })
+	})
 }
 
 // tells waits for such an event.
 func (s *stream) tells(words ...string) {
 	s.t.Helper()
-	eventually(s.t, "an event with "+strings.Join(words, ", "), func() bool {
-		if s.has(words...) {
-			return true
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if s.over {
-			s.t.Fatalf("the stream ended; it told %q", s.seen)
-		}
-		return false
-	})
+	eventually(s.t, "an event with "+strings.Join(words, ", "), func() bool { return s.has(words...) })
 }
 
 func (s *stream) lastID() string {
