@@ -17,11 +17,11 @@ type acquiring struct {
 	poll  *poll
 	until time.Time // the one deadline of the wait
 
-	fresh   bool    // what the next decision starts from was read in this round
-	settled settled // as of the last read
-	joined  int64   // of our place, once we had one; an entry that vanished is put back with it
-	letGo   func()  // ends the reservations of our place
-	inherit bool    // the grant that we renew was never told of, so ours is undone if we are not told either
+	fresh   bool     // what the next decision starts from was read in this round
+	settled standing // as of the last read
+	joined  int64    // of our place, once we had one; an entry that vanished is put back with it
+	letGo   func()   // ends the reservations of our place
+	inherit bool     // the grant that we renew was never told of, so ours is undone if we are not told either
 }
 
 // Acquire implements service.Store.
@@ -111,7 +111,7 @@ func (a *acquiring) refresh() error {
 
 // learn takes in what a failed comparison read.
 func (a *acquiring) learn(resp *clientv3.TxnResponse) error {
-	set, err := a.s.learn(a.req.Mutex, resp)
+	set, err := a.s.learn(a.req.Mutex, a.req.Party.Pair, resp)
 	if err != nil {
 		return unread(a.req.Mutex, err)
 	}

@@ -10,10 +10,15 @@ import (
 	"github.com/holdfast-lock/holdfast/internal/service"
 )
 
+// isPast reports whether the view has seen everything up to rev. What was
+// written by then, and is not in the view, is gone again: an answer of etcd's
+// can be late by more than the watch is. mu is held.
+func (v *view) isPast(rev int64) bool { return rev <= v.rev }
+
 // applyOwner takes in a write of the owner's key; rec is nil for a deletion.
 // Older news than what is known changes nothing. mu is held.
 func (v *view) applyOwner(m *mutex, rec *ownerRecord, rev, lease int64) {
-	if rev <= m.ownerRev {
+	if rev <= m.ownerRev || m.owner == nil && v.isPast(rev) {
 		return
 	}
 	was := v.busy(m)
@@ -58,7 +63,7 @@ func (v *view) applyEntry(m *mutex, pair service.Pair, rec *entryRecord, rev int
 	if rev >= tomb {
 		delete(m.tombs, pair)
 	}
-	if rev < tomb || rev == tomb && rec != nil || old != nil && rev <= old.rev {
+	if rev < tomb || rev == tomb && rec != nil || old != nil && rev <= old.rev || old == nil && v.isPast(rev) {
 		return
 	}
 	was := v.busy(m)
@@ -112,7 +117,7 @@ func byJoined(e *entry, joined int64) int {
 
 // applyDeclared takes in a write of the settings. mu is held.
 func (v *view) applyDeclared(m *mutex, rec *declaredRecord, rev int64) {
-	if rev <= m.declaredRev && rec != nil || rev < m.declaredRev {
+	if rev <= m.declaredRev && rec != nil || rev < m.declaredRev || m.declared == nil && v.isPast(rev) {
 		return
 	}
 	m.declared, m.declaredRev = rec, rev
@@ -130,7 +135,7 @@ func (v *view) applyHistory(m *mutex, rec *historyRecord, rev int64) {
 	switch {
 	case rec == nil && rev >= m.historyRev:
 		m.history, m.historyRev = historyRecord{}, 0
-	case rec != nil && rev > m.historyRev:
+	case rec != nil && rev > m.historyRev && !(m.historyRev == 0 && v.isPast(rev)):
 		m.history, m.historyRev = *rec, rev
 	}
 }

@@ -18,8 +18,7 @@ type ending struct {
 // outcome is of a transaction that ends something.
 type outcome struct {
 	done    bool
-	fresh   bool    // not done, and settled was read since
-	settled settled // what is settled for the owner
+	settled standing // not done: what was read of the owner instead
 }
 
 // end ends the ownership o in one write: the mutex now is the first waiter's
@@ -44,7 +43,7 @@ func (s *Store) end(name service.Name, o *owner, e ending) (outcome, error) {
 	v := s.view.look(name, o.rec.Pair, false)
 	if v.owner == nil || v.owner.rev != o.rev {
 		set, err := s.refresh(name, o.rec.Pair)
-		return outcome{settled: set, fresh: err == nil}, err
+		return outcome{settled: set}, err
 	}
 	if v.mine != nil {
 		return outcome{}, s.misplaced(name, v.mine)
@@ -79,8 +78,8 @@ func (s *Store) end(name service.Name, o *owner, e ending) (outcome, error) {
 		return outcome{}, err
 	}
 	if !resp.Succeeded {
-		set, err := s.learn(name, resp)
-		return outcome{settled: set, fresh: err == nil}, err
+		set, err := s.learn(name, o.rec.Pair, resp)
+		return outcome{settled: set}, err
 	}
 	s.took(name, next, after, resp.Header.Revision)
 	return outcome{done: true}, nil
@@ -304,7 +303,7 @@ func (s *Store) promote(name service.Name, head *entry) error {
 		return err
 	}
 	if !resp.Succeeded {
-		_, err := s.learn(name, resp)
+		_, err := s.learn(name, "", resp)
 		return err
 	}
 	s.took(name, next, remains{}, resp.Header.Revision)

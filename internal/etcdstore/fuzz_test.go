@@ -90,7 +90,7 @@ var waysIn = map[string]func(s *Store, kvs []*mvccpb.KeyValue, deleted bool){
 				g[i] = append(g[i], kv)
 			}
 		}
-		_, _ = newSettled(kvs)
+		_, _ = s.newStanding(harmed, "pair", g[0], kvs)
 		s.view.mu.Lock()
 		defer s.view.mu.Unlock()
 		_ = s.view.applyMutex(s.keys, harmed, g[0], g[1], g[2], kvs[0].ModRevision)

@@ -20,6 +20,7 @@ type gate struct {
 	mu     sync.Mutex
 	before func(puts string)                                           // guarded by mu
 	commit func(puts string, commit commitFunc) (lost bool, err error) // guarded by mu
+	after  func(keys string)                                           // guarded by mu
 	shut   bool                                                        // nothing is committed; guarded by mu
 }
 
@@ -44,6 +45,19 @@ func (g *gate) once(part string, act func()) {
 			g.mu.Unlock()
 			act()
 			g.mu.Lock()
+		}
+	}
+}
+
+// afterwards has act called when the next transaction that would write a key
+// which contains part has been decided by etcd, before the replica hears of it.
+func (g *gate) afterwards(part string, act func()) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var once sync.Once
+	g.after = func(keys string) {
+		if strings.Contains(keys, part) {
+			once.Do(act)
 		}
 	}
 }
@@ -102,9 +116,14 @@ func (t *gatedTxn) Commit() (*clientv3.TxnResponse, error) {
 			return nil, err
 		}
 	}
+	after := g.after
 	g.mu.Unlock()
 	defer g.mu.Lock()
-	return t.Txn.Commit()
+	resp, err := t.Txn.Commit()
+	if after != nil {
+		after(t.keys)
+	}
+	return resp, err
 }
 
 // close lets no transaction through any more.

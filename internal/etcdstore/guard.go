@@ -64,8 +64,7 @@ func (s *Store) Guard(ctx context.Context, req service.GuardRequest) (service.Ow
 
 func (s *Store) guardUntil(ctx context.Context, req service.GuardRequest, inTime bool) (service.Ownership, error) {
 	name, pair := req.Mutex, req.Party.Pair
-	var set settled
-	fresh := false
+	var set standing
 	for ctx.Err() == nil {
 		v := s.view.look(name, pair, false)
 		g := s.planGuard(name, pair, &v, inTime)
@@ -75,27 +74,27 @@ func (s *Store) guardUntil(ctx context.Context, req service.GuardRequest, inTime
 			if err := s.expire(name, v.owner); err != nil {
 				return service.Ownership{}, unwritten(name, err)
 			}
-			fresh = false
+			set = standing{}
 		case g.owned && !g.reached:
 			own, out, err := s.guard(g)
 			if out.done || err != nil {
 				return own, unwritten(name, err)
 			}
-			set, fresh = out.settled, out.fresh
-		case !fresh:
-			found, err := s.refresh(name, pair)
-			if err != nil {
-				return service.Ownership{}, err
-			}
-			set, fresh = found, true
-		case g.reached:
+			set = out.settled
+		case g.owned && set.owns:
 			return service.Ownership{}, &service.Error{Kind: service.KindMaxHoldReached, Mutex: name, Fence: v.owner.fence}
-		default:
+		case !g.owned && set.read && !set.owns:
 			err := s.notOwner(name, set, &v)
 			if set.rec != nil && set.rec.MaxHold {
 				err.Kind = service.KindMaxHoldReached
 			}
 			return service.Ownership{}, err
+		default:
+			found, err := s.refresh(name, pair)
+			if err != nil {
+				return service.Ownership{}, err
+			}
+			set = found
 		}
 	}
 	return service.Ownership{}, ended(ctx)
@@ -157,8 +156,8 @@ func (s *Store) guard(g guardPlan) (service.Ownership, outcome, error) {
 		return service.Ownership{}, outcome{}, err
 	}
 	if !resp.Succeeded {
-		set, err := s.learn(g.name, resp)
-		return service.Ownership{}, outcome{settled: set, fresh: err == nil}, unread(g.name, err)
+		set, err := s.learn(g.name, g.rec.Pair, resp)
+		return service.Ownership{}, outcome{settled: set}, unread(g.name, err)
 	}
 	return s.guarded(g, resp.Header.Revision, lease), outcome{done: true}, nil
 }

@@ -45,7 +45,7 @@ func (s *Store) away(name service.Name, e *entry) (bool, error) {
 		return false, err
 	}
 	if !resp.Succeeded {
-		_, err := s.learn(name, resp)
+		_, err := s.learn(name, "", resp)
 		return false, err
 	}
 	return true, s.wentAway(name, e.pair, &rec, resp)
@@ -92,7 +92,7 @@ func (s *Store) misplaced(name service.Name, e *entry) error {
 		return err
 	}
 	if !resp.Succeeded {
-		_, err := s.learn(name, resp)
+		_, err := s.learn(name, "", resp)
 		return err
 	}
 	s.view.mu.Lock()
@@ -145,8 +145,8 @@ func (s *Store) leave(name service.Name, e *entry, opID string, known int64) (ou
 		return outcome{}, unwritten(name, err)
 	}
 	if !resp.Succeeded {
-		set, err := s.learn(name, resp)
-		return outcome{settled: set, fresh: err == nil}, unread(name, err)
+		set, err := s.learn(name, e.pair, resp)
+		return outcome{settled: set}, unread(name, err)
 	}
 	s.view.mu.Lock()
 	defer s.view.mu.Unlock()

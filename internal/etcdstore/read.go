@@ -58,7 +58,7 @@ func (s *Store) readMutex(name service.Name) (service.Mutex, service.Revision, e
 	if err != nil {
 		return service.Mutex{}, 0, unread(name, err)
 	}
-	if _, err := s.learn(name, resp); err != nil {
+	if _, err := s.learn(name, "", resp); err != nil {
 		return service.Mutex{}, 0, unread(name, err)
 	}
 	s.view.mu.Lock()

@@ -14,8 +14,7 @@ func (s *Store) Release(ctx context.Context, req service.ReleaseRequest) (servic
 		// This call's own, by which it knows what it did when it is sent twice.
 		req.OperationID = "~" + rand.Text()
 	}
-	var set settled
-	fresh := false
+	var set standing
 	for ctx.Err() == nil {
 		v := s.view.look(name, pair, false)
 		switch {
@@ -30,7 +29,7 @@ func (s *Store) Release(ctx context.Context, req service.ReleaseRequest) (servic
 			if err != nil {
 				return 0, unwritten(name, err)
 			}
-			set, fresh = out.settled, out.fresh
+			set = out.settled
 		case v.mine != nil:
 			out, err := s.leave(name, v.mine, req.OperationID, set.rev)
 			if err != nil {
@@ -39,22 +38,22 @@ func (s *Store) Release(ctx context.Context, req service.ReleaseRequest) (servic
 			if out.done {
 				return service.LeftLine, nil
 			}
-			set, fresh = out.settled, out.fresh
-		case !fresh:
+			set = out.settled
+		case set.isNothing():
+			return s.releasedBefore(req, set, &v)
+		default:
 			found, err := s.refresh(name, pair)
 			if err != nil {
 				return 0, err
 			}
-			set, fresh = found, true
-		default:
-			return s.releasedBefore(req, set, &v)
+			set = found
 		}
 	}
 	return 0, ended(ctx)
 }
 
 // releasedBefore answers a release that found nothing to give back.
-func (s *Store) releasedBefore(req service.ReleaseRequest, set settled, v *sight) (service.Released, error) {
+func (s *Store) releasedBefore(req service.ReleaseRequest, set standing, v *sight) (service.Released, error) {
 	switch set.ending() {
 	case service.EndedReleased:
 		if set.rec.OperationID == req.OperationID {
@@ -68,7 +67,7 @@ func (s *Store) releasedBefore(req service.ReleaseRequest, set settled, v *sight
 }
 
 // notOwner says what became of a party's ownership, and who owns now.
-func (s *Store) notOwner(name service.Name, set settled, v *sight) *service.Error {
+func (s *Store) notOwner(name service.Name, set standing, v *sight) *service.Error {
 	e := &service.Error{Kind: service.KindNotOwner, Mutex: name, Ended: set.ending(), Fence: set.fence()}
 	if set.ending() == service.EndedLeft {
 		e.Ended = service.EndedUnknown // it only waited

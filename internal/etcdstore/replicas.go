@@ -21,8 +21,8 @@ func (v *view) alive(id string) bool { return v.replicas[id].alive }
 
 // applyReplica takes in a write or the end of a replica's key. mu is held.
 func (v *view) applyReplica(id string, alive bool, rev int64) {
-	was := v.replicas[id]
-	if rev <= was.rev {
+	was, known := v.replicas[id]
+	if rev <= was.rev || !known && v.isPast(rev) {
 		return
 	}
 	if was.alive == alive {

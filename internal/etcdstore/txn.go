@@ -107,8 +107,9 @@ func (s *Store) reading(name service.Name, pair service.Pair) []clientv3.Op {
 	return ops
 }
 
-// learn takes the answer of reading into the view, and returns what is settled.
-func (s *Store) learn(name service.Name, resp *clientv3.TxnResponse) (settled, error) {
+// learn takes the answer of reading into the view, and returns what it tells of
+// pair.
+func (s *Store) learn(name service.Name, pair service.Pair, resp *clientv3.TxnResponse) (standing, error) {
 	ranges := make([][]*mvccpb.KeyValue, len(resp.Responses))
 	for i, r := range resp.Responses {
 		ranges[i] = r.GetResponseRange().GetKvs()
@@ -118,57 +119,74 @@ func (s *Store) learn(name service.Name, resp *clientv3.TxnResponse) (settled, e
 	defer s.view.mu.Unlock()
 	s.view.applyReplicas(s.keys, ranges[3], rev)
 	err := s.view.applyMutex(s.keys, name, ranges[0], ranges[1], ranges[2], rev)
-	if err != nil {
-		return settled{}, err
+	if err != nil || pair == "" {
+		return standing{}, err
 	}
-	if len(ranges) < 5 {
-		return settled{}, nil
-	}
-	return newSettled(ranges[4])
+	return s.newStanding(name, pair, ranges[0], ranges[4])
 }
 
 // refresh reads all of a mutex, linearizably, into the view.
-func (s *Store) refresh(name service.Name, pair service.Pair) (settled, error) {
+func (s *Store) refresh(name service.Name, pair service.Pair) (standing, error) {
 	resp, err := s.read(s.reading(name, pair)...)
 	if err != nil {
-		return settled{}, unread(name, err)
+		return standing{}, unread(name, err)
 	}
-	set, err := s.learn(name, resp)
+	set, err := s.learn(name, pair, resp)
 	if err != nil {
-		return settled{}, unread(name, err)
+		return standing{}, unread(name, err)
 	}
 	return set, nil
 }
 
-// settled is what is known of how a party's ownership or wait ended; rev is 0
-// when nothing is.
-type settled struct {
-	rec *settledRecord
-	rev int64
+// standing is what one read told of a party, all as of the same revision. A
+// refusal rests on one, and not on a view that has moved on since: what the
+// party had may have ended after what is settled was read.
+type standing struct {
+	read  bool // false: nothing was read yet
+	owns  bool
+	waits bool           // it has a place in line
+	rec   *settledRecord // how its ownership or wait ended, nil when it did not lately
+	rev   int64          // of rec, 0 for none
 }
 
-func newSettled(kvs []*mvccpb.KeyValue) (settled, error) {
-	if len(kvs) == 0 {
-		return settled{}, nil
+func (s *Store) newStanding(name service.Name, pair service.Pair, mutex, settled []*mvccpb.KeyValue) (standing, error) {
+	st := standing{read: true}
+	for _, kv := range mutex {
+		switch string(kv.Key) {
+		case s.keys.owner(name):
+			rec, err := decode[ownerRecord](kv.Value)
+			if err != nil {
+				return standing{}, keyError(kv, err)
+			}
+			st.owns = rec.Pair == pair
+		case s.keys.entry(name, pair):
+			st.waits = true
+		}
 	}
-	rec, err := decode[settledRecord](kvs[0].Value)
-	if err != nil {
-		return settled{}, err
+	if len(settled) > 0 {
+		rec, err := decode[settledRecord](settled[0].Value)
+		if err != nil {
+			return standing{}, keyError(settled[0], err)
+		}
+		st.rec, st.rev = &rec, settled[0].ModRevision
 	}
-	return settled{rec: &rec, rev: kvs[0].ModRevision}, nil
+	return st, nil
 }
 
-func (s settled) spent() bool { return s.rec.spent() }
+// isNothing reports whether the party neither owned nor waited.
+func (s standing) isNothing() bool { return s.read && !s.owns && !s.waits }
+
+func (s standing) spent() bool { return s.rec.spent() }
 
 // ending returns how it ended, for a refusal.
-func (s settled) ending() service.Ending {
+func (s standing) ending() service.Ending {
 	if s.rec == nil {
 		return service.EndedUnknown
 	}
 	return s.rec.Ended
 }
 
-func (s settled) fence() service.Fence {
+func (s standing) fence() service.Fence {
 	if s.rec == nil {
 		return 0
 	}

@@ -76,6 +76,32 @@ func TestAnOwnerOfOldIsNotRevived(t *testing.T) {
 	}
 }
 
+// An answer of etcd's comes later than the watch has brought the end of what it
+// tells of.
+func TestALateAnswerRevivesNothing(t *testing.T) {
+	for name, late := range map[string]func(v *view, m *mutex){
+		"an owner":      func(v *view, m *mutex) { v.applyOwner(m, &ownerRecord{header: current, Pair: "p"}, 15, 1) },
+		"a place":       func(v *view, m *mutex) { v.applyEntry(m, "p", &entryRecord{header: current}, 15) },
+		"a declaration": func(v *view, m *mutex) { v.applyDeclared(m, &declaredRecord{header: current}, 15) },
+		"a history":     func(v *view, m *mutex) { v.applyHistory(m, &historyRecord{header: current}, 15) },
+		"a replica":     func(v *view, _ *mutex) { v.applyReplica("r", true, 15) },
+	} {
+		for _, kept := range []bool{false, true} {
+			v := testView()
+			v.advance(20)
+			m := v.at("deploy")
+			if kept {
+				m.readers++
+			}
+			late(v, m)
+			v.sweep(m)
+			if m.owner != nil || len(m.line) > 0 || m.declared != nil || m.historyRev != 0 || v.alive("r") || v.active != 0 {
+				t.Errorf("%s is revived, kept: %v", name, kept)
+			}
+		}
+	}
+}
+
 // A mutex that is forgotten still has its last revision, or a later one that
 // every reader has seen pass.
 func TestRevisionsOfTheForgotten(t *testing.T) {

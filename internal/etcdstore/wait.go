@@ -171,7 +171,7 @@ func (a *acquiring) vanished(e *entry) (*grant, bool, error) {
 	}
 	v := a.s.view.look(a.req.Mutex, a.req.Party.Pair, false)
 	switch {
-	case v.mine != nil || v.owner != nil && v.owner.rec.Pair == a.req.Party.Pair:
+	case v.mine != nil || v.owner != nil && v.owner.rec.Pair == a.req.Party.Pair || !a.settled.isNothing():
 		a.poll.nudge()
 		return nil, false, nil
 	case a.settled.spent():
