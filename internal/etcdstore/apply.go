@@ -135,7 +135,8 @@ func (v *view) applyHistory(m *mutex, rec *historyRecord, rev int64) {
 	switch {
 	case rec == nil && rev >= m.historyRev:
 		m.history, m.historyRev = historyRecord{}, 0
-	case rec != nil && rev > m.historyRev && !(m.historyRev == 0 && v.isPast(rev)):
+	case rec == nil || rev <= m.historyRev || m.historyRev == 0 && v.isPast(rev):
+	default:
 		m.history, m.historyRev = *rec, rev
 	}
 }
