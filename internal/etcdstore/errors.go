@@ -21,7 +21,7 @@ const retryAfter = time.Second
 var refused = []error{
 	rpctypes.ErrNoSpace, rpctypes.ErrTooManyRequests, rpctypes.ErrNoLeader, rpctypes.ErrNotCapable,
 	rpctypes.ErrPermissionDenied, rpctypes.ErrUserEmpty, rpctypes.ErrAuthFailed, rpctypes.ErrInvalidAuthToken,
-	rpctypes.ErrRequestTooLarge, rpctypes.ErrLeaseNotFound, rpctypes.ErrGRPCCorrupt,
+	rpctypes.ErrRequestTooLarge, rpctypes.ErrLeaseNotFound, rpctypes.ErrCorrupt,
 }
 
 // unwritten maps the error of a transaction that may write.
@@ -51,6 +51,8 @@ func unread(name service.Name, err error) error {
 	switch {
 	case is(err, rpctypes.ErrNoSpace):
 		e.Detail = "etcd is out of space; an operator must act"
+	case is(err, rpctypes.ErrCorrupt):
+		e.Detail = "etcd says that its data is corrupt; an operator must act"
 	case isRefused(err):
 		e.Detail = "etcd refused the request"
 	}

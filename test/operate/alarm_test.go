@@ -1,6 +1,7 @@
 package operate_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -27,8 +28,9 @@ func TestCorruptAlarm(t *testing.T) {
 	}
 	for began := time.Now(); time.Since(began) < 5*time.Second; time.Sleep(100 * time.Millisecond) {
 		for _, verb := range []string{"acquire", "guard", "release"} {
-			if got := erin.calls("erins", verb, nil); got.Status != 503 {
-				t.Fatalf("%s: got %d %s, want 503", verb, got.Status, got.Raw)
+			got := erin.calls("erins", verb, nil)
+			if got.Status != 503 || got.Code() != "unavailable" || !strings.Contains(got.String("detail"), "corrupt") {
+				t.Fatalf("%s: got %d %s, want 503, and that the data is corrupt", verb, got.Status, got.Raw)
 			}
 		}
 		bob.hasNot()
