@@ -145,6 +145,8 @@ func (a *App) serve() {
 		select {
 		case err := <-a.backend.failed:
 			a.fail(err)
+		case err := <-a.store.Failed():
+			a.fail(fmt.Errorf("%s: %w", a.backend.flag, err))
 		case <-a.backend.stopped:
 		}
 	}()

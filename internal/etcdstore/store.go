@@ -47,6 +47,8 @@ type Store struct {
 	ctx     context.Context // ends with the store
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
+	cluster uint64 // etcd's id of itself; of the watch
+	failed  chan error
 	tending chan struct{} // bounds the transactions of tend
 	dueKick chan struct{}
 }
@@ -68,6 +70,7 @@ func New(cfg Config) *Store {
 		ownerPools:  map[time.Duration]*pool{},
 		tending:     make(chan struct{}, tendAtOnce),
 		dueKick:     make(chan struct{}, 1),
+		failed:      make(chan error, 1),
 		heart:       heartbeat{kick: make(chan struct{}, 1)},
 	}
 	s.view = newView(s.id, s.clock)
@@ -102,6 +105,10 @@ func (s *Store) Start(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Failed yields an error when the store cannot go on: what it knows is of
+// another etcd than the one that answers now. It has to be stopped still.
+func (s *Store) Failed() <-chan error { return s.failed }
 
 // Stop ends all that the store does. Requests must have ended before.
 func (s *Store) Stop(ctx context.Context) error {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -13,6 +14,10 @@ import (
 )
 
 var errSilent = errors.New("the watch fell silent")
+
+// errReplaced is for good: what was seen of another etcd, or of what was lost
+// with a restore, cannot be told from what is.
+var errReplaced = errors.New("etcd is another cluster than before, or was restored from a snapshot: start this replica anew")
 
 // watch keeps the view, until the store stops: one watch over the prefix,
 // opened again with a new list whenever it fails or falls silent. ready is
@@ -100,6 +105,13 @@ func (s *Store) list() error {
 	if err != nil {
 		return err
 	}
+	if !s.isSameEtcd(resp.Header) {
+		select {
+		case s.failed <- errReplaced:
+		default: // told already
+		}
+		return errReplaced
+	}
 	groups := map[service.Name]*[3][]*mvccpb.KeyValue{}
 	for i := range 3 {
 		for _, kv := range resp.Responses[i].GetResponseRange().Kvs {
@@ -112,6 +124,18 @@ func (s *Store) list() error {
 	}
 	s.view.applyList(s.keys, groups, resp.Responses[3].GetResponseRange().Kvs, resp.Header.Revision)
 	return nil
+}
+
+// isSameEtcd reports whether an answer is of the etcd that was listed first, and
+// not older than what the watch has brought: reads are linearizable. It is for
+// the goroutine of the watch alone.
+func (s *Store) isSameEtcd(h *pb.ResponseHeader) bool {
+	if s.cluster == 0 {
+		s.cluster = h.ClusterId
+	}
+	s.view.mu.Lock()
+	defer s.view.mu.Unlock()
+	return h.ClusterId == s.cluster && h.Revision >= s.view.rev
 }
 
 // applyList takes in a list of everything as of rev.
