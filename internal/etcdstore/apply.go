@@ -10,10 +10,11 @@ import (
 	"github.com/holdfast-lock/holdfast/internal/service"
 )
 
-// isPast reports whether the view has seen everything up to rev. What was
-// written by then, and is not in the view, is gone again: an answer of etcd's
-// can be late by more than the watch is. mu is held.
-func (v *view) isPast(rev int64) bool { return rev <= v.rev }
+// isPast reports whether the view has seen everything up to rev. What an answer
+// of etcd's tells of that, and the view has not, is gone again: the answer is
+// later than the watch was. What the watch itself brings is never past. mu is
+// held.
+func (v *view) isPast(rev int64) bool { return !v.watching && rev <= v.rev }
 
 // applyOwner takes in a write of the owner's key; rec is nil for a deletion.
 // Older news than what is known changes nothing. mu is held.

@@ -20,6 +20,7 @@ type view struct {
 
 	mu       sync.Mutex
 	rev      int64                     // everything up to here has been seen; guarded by mu
+	watching bool                      // what is taken in is what the watch brought; guarded by mu
 	heard    time.Time                 // when the watch last proved that it is live; guarded by mu
 	mutexes  map[service.Name]*mutex   // guarded by mu
 	replicas map[string]sign           // guarded by mu

@@ -187,6 +187,8 @@ func (s *Store) takeIn(resp clientv3.WatchResponse) {
 // read harms its own mutex alone: there every decision is refused by a read.
 // mu is held.
 func (v *view) takeRevision(k keys, events []*clientv3.Event, rev int64) {
+	v.watching = true
+	defer func() { v.watching = false }()
 	happened := map[*mutex]*happening{}
 	for _, ev := range events {
 		kind, name, tail := k.parse(string(ev.Kv.Key))
