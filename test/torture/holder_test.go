@@ -169,6 +169,15 @@ func (hs holders) keep(t *testing.T) {
 	}
 }
 
+// guardOnce has each guard, at the same time.
+func (hs holders) guardOnce(t *testing.T) {
+	var all sync.WaitGroup
+	for _, h := range hs {
+		all.Go(func() { h.guards(t.Context()) })
+	}
+	all.Wait()
+}
+
 // allGuard returns when each has sent a guard from now on that succeeded, and
 // fails the test when one has lost its mutex.
 func (hs holders) allGuard(t *testing.T, when string) {
