@@ -21,6 +21,7 @@ type acquiring struct {
 	settled standing // as of the last read
 	joined  int64    // of our place, once we had one; an entry that vanished is put back with it
 	letGo   func()   // ends the reservations of our place
+	renews  bool     // what it tried last renews what its party was told of before: that is not undone
 	inherit bool     // the grant that we renew was never told of, so ours is undone if we are not told either
 }
 
@@ -40,7 +41,7 @@ func (s *Store) Acquire(ctx context.Context, req service.AcquireRequest) (servic
 		return nil, ended(ctx)
 	case err == nil:
 		return g, nil
-	case leftNothing(err):
+	case leftNothing(err) || a.renews:
 		s.view.told(a.poll)
 	default:
 		s.view.untold(a.poll)
@@ -79,6 +80,7 @@ func (a *acquiring) run(ctx context.Context) (*grant, error) {
 // step makes one decision. Neither a grant nor an error means: once more.
 func (a *acquiring) step(ctx context.Context, v *sight) (*grant, error) {
 	pair := a.req.Party.Pair
+	a.renews = false
 	switch {
 	case v.owner != nil && v.owner.rec.Pair == pair && v.owner.rec.Poll == a.poll.id:
 		g, _, err := a.answer(v) // what was sent twice has happened
@@ -218,6 +220,7 @@ func (a *acquiring) renew(v *sight) (*grant, error) {
 		return nil, a.proven(&service.Error{Kind: service.KindMaxHoldReached, Mutex: name, Fence: o.fence})
 	}
 	a.inherit = s.view.neverTold(o)
+	a.renews = !a.inherit
 	rec.Poll, rec.asked = a.poll.id, newAsked(a.req.Asked)
 	if a.req.Metadata != nil {
 		rec.Metadata = a.req.Metadata

@@ -9,6 +9,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 
+	"github.com/holdfast-lock/holdfast/internal/etcdstore"
 	"github.com/holdfast-lock/holdfast/internal/service"
 )
 
@@ -277,6 +278,33 @@ func TestAnOutcomeThatIsNotKnownIsUndone(t *testing.T) {
 	}
 	h.eventually("it is undone", func() bool { return h.owner() == "" })
 	h.owns(h.a, "alice")
+}
+
+// An owner acquires again, that is renews, and the answer is lost: at its home,
+// or at another replica. What it was told of before stays.
+func TestARenewalThatIsNotKnownIsNotUndone(t *testing.T) {
+	for name, first := range map[string]func(h *house) *etcdstore.Store{
+		"at its home":     func(h *house) *etcdstore.Store { return h.a },
+		"at another home": func(h *house) *etcdstore.Store { return h.b },
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			own := h.owns(first(h), "alice")
+			h.gate.loses("/owner", func(commit commitFunc) error {
+				if resp, err := commit(); err != nil || !resp.Succeeded {
+					t.Errorf("got %+v, %v", resp, err)
+				}
+				return context.DeadlineExceeded
+			})
+			if _, err := h.a.Acquire(t.Context(), request("alice", 0)); !errors.Is(err, service.Of(service.KindOutcomeUnknown)) {
+				t.Fatalf("got %v, want that the outcome is not known", err)
+			}
+			time.Sleep(300 * time.Millisecond) // in which it would be undone
+			if again := h.owns(h.a, "alice"); again.Fence != own.Fence {
+				t.Errorf("got fence %d, want %d as before", again.Fence, own.Fence)
+			}
+		})
+	}
 }
 
 // The same, but the proposal is committed only seconds after the call gave up,
