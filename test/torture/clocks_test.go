@@ -88,9 +88,8 @@ func begins(t *testing.T, c *cluster, replica int) *underWay {
 	name := func(what string) string { return fmt.Sprintf("%s-%d", what, replica) }
 	s := u.s
 	for i := range 3 {
-		u.keep = append(u.keep, c.holder(name(fmt.Sprintf("guards-%d", i)), 2*time.Second, 0, replica))
+		u.keep = append(u.keep, c.keeper(name(fmt.Sprintf("guards-%d", i)), 2*time.Second, 0, replica))
 	}
-	u.keep.keep(t)
 	u.spent, u.spentMutex = s.party("alice"), name("spent")
 	u.spent.Acquires(u.spentMutex)
 	u.spent.Releases(u.spentMutex)
@@ -181,14 +180,14 @@ func tellsRelativeTimes(t *testing.T, c *cluster, at int) {
 	g := alice.Acquires(mutex, windows(time.Minute, 30*time.Second))
 	time.Sleep(300 * time.Millisecond) // some age
 	for _, from := range []*stage{s, other} {
-		ageIsShown(from, g)
+		ageIsAbout(from, g, 250*time.Millisecond)
 		isHolder(t, "state", from.state(mutex).Body["owner"], g, map[string]any{})
 		isHolder(t, "423", from.party("bob").isLocked(mutex).Body["holder"], g, map[string]any{})
 	}
 	// A guard at the other replica makes that its home.
 	moved := alice.on(other).Guards(mutex)
 	for _, from := range []*stage{s, other} {
-		ageIsShown(from, g)
+		ageIsAbout(from, g, 250*time.Millisecond)
 		isHolder(t, "state, guarded elsewhere", from.state(mutex).Body["owner"], grant{
 			Reply: g.Reply, by: g.by, mutex: mutex, fence: g.fence, sent: moved.sent, got: moved.got,
 		}, map[string]any{})

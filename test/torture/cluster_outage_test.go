@@ -41,9 +41,8 @@ func etcdIsAway(t *testing.T, away func(e *harness.Etcd) (back func())) {
 		if i%2 == 0 {
 			knows = append(knows, (i+1)%3, (i+2)%3)
 		}
-		all = append(all, c.holder(fmt.Sprintf("holder-%d", i), ttl, transition, knows...))
+		all = append(all, c.keeper(fmt.Sprintf("holder-%d", i), ttl, transition, knows...))
 	}
-	all.keep(t)
 	all.allGuard(t, "at the start")
 	for i := range 6 {
 		h := c.holder(fmt.Sprintf("silent-%d", i), ttl, transition, i%3)

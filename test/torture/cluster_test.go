@@ -101,9 +101,6 @@ func (c *cluster) restartMember(member int) {
 	c.AwaitEtcd()
 }
 
-// follower returns a member that does not lead.
-func (c *cluster) follower() int { return (c.Etcd.Leader() + 1) % len(c.Etcd.Members) }
-
 // theLeader returns the member that leads, everyMember all of them.
 func (c *cluster) theLeader() []int { return []int{c.Etcd.Leader()} }
 

@@ -25,6 +25,7 @@ type holder struct {
 	knows      []knownReplica
 	manners    *manners // what it may see; nil = whatever there is
 	fence      int64
+	stops      func() // ends its guarding; once it keeps
 
 	mu      sync.Mutex
 	next    int       // of those that it knows; guarded by mu
@@ -55,6 +56,15 @@ func (c *cluster) holder(name string, ttl, transition time.Duration, replicas ..
 	return h
 }
 
+// keeper is a holder that guards from the start: before many have acquired, one
+// after the other on a busy machine, the W of the first may be over.
+func (c *cluster) keeper(name string, ttl, transition time.Duration, replicas ...int) *holder {
+	c.t.Helper()
+	h := c.holder(name, ttl, transition, replicas...)
+	h.keeps(c.t)
+	return h
+}
+
 func (h *holder) body(more with) map[string]any {
 	return with{"contender_id": h.name, "token": h.token}.and(more)
 }
@@ -64,9 +74,10 @@ func (h *holder) window() time.Duration { return h.ttl + h.transition }
 
 // keeps guards after every third of the ttl, until the test ends.
 func (h *holder) keeps(t *testing.T) {
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	t.Cleanup(func() { stop(); <-done })
+	h.stops = func() { cancel(); <-done }
+	t.Cleanup(h.stops)
 	go func() {
 		defer close(done)
 		for ctx.Err() == nil && h.loss() == "" {

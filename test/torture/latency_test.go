@@ -20,10 +20,9 @@ func TestT32SlowEtcd(t *testing.T) {
 	for i := range sized(6, 30) {
 		one, other := i%2, (i+1)%2
 		all = append(all,
-			c.holder(fmt.Sprintf("bound-%d", i), ttl, 0, one),
-			c.holder(fmt.Sprintf("free-%d", i), ttl, 0, one, other))
+			c.keeper(fmt.Sprintf("bound-%d", i), ttl, 0, one),
+			c.keeper(fmt.Sprintf("free-%d", i), ttl, 0, one, other))
 	}
-	all.keep(t)
 	for i := range 4 { // whose waiters are at the same replica, and at the other
 		h := c.holder(fmt.Sprintf("silent-%d", i), ttl, 0, i%2)
 		next = append(next, c.party(fmt.Sprintf("next-%d", i), i/2).joins(h.mutex, 45*time.Second, long))

@@ -3,6 +3,7 @@ package torture_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/holdfast-lock/holdfast/test/harness"
 )
@@ -104,12 +105,16 @@ func TestT50RefusalsOfAnOutage(t *testing.T) {
 			} {
 				t.Run(r.method+" "+start(r.target+" "+r.body), func(t *testing.T) {
 					t.Parallel()
+					sent := time.Now()
 					isOutage(t, s.sends(r))
+					answersInTime(t, sent)
 				})
 			}
 			t.Run("POST /v1/guard", func(t *testing.T) {
 				t.Parallel()
+				sent := time.Now()
 				r := s.sends(request{method: "POST", target: "/v1/guard", body: `{"ownerships":[{"mutex":"deploy",` + alices + `}]}`}).Want(t, 200)
+				answersInTime(t, sent)
 				outcomes, _ := r.Body["results"].([]any)
 				if len(outcomes) != 1 || outcomes[0].(map[string]any)["status"] != "outcome_unknown" {
 					t.Errorf("got %s, want the outcome unknown", r.Raw)
@@ -120,6 +125,15 @@ func TestT50RefusalsOfAnOutage(t *testing.T) {
 				alice.guardsSoon("deploy", g.fence)
 			})
 		})
+	}
+}
+
+// answersInTime fails when an answer took much longer than --etcd-timeout,
+// which is a second.
+func answersInTime(t *testing.T, sent time.Time) {
+	t.Helper()
+	if took := time.Since(sent); took > 10*time.Second {
+		t.Errorf("answered after %v", took)
 	}
 }
 

@@ -13,13 +13,12 @@ func TestT14ReplicasRestart(t *testing.T) {
 	c := openCluster(t, 2, 1)
 	var all holders
 	for i := range sized(20, 60) {
-		all = append(all, c.holder(fmt.Sprintf("holder-%d", i), 3*time.Second, 0, i%2, (i+1)%2))
+		all = append(all, c.keeper(fmt.Sprintf("holder-%d", i), 3*time.Second, 0, i%2, (i+1)%2))
 	}
 	// Whoever knows one replica alone has to bear that it is away for a while.
 	for i := range 4 {
-		all = append(all, c.holder(fmt.Sprintf("bound-%d", i), 9*time.Second, 6*time.Second, i%2))
+		all = append(all, c.keeper(fmt.Sprintf("bound-%d", i), 9*time.Second, 6*time.Second, i%2))
 	}
-	all.keep(t)
 	for range sized(1, 4) {
 		for i := range c.Replicas {
 			c.Replicas[i].Terminate()

