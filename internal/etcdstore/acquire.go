@@ -17,12 +17,14 @@ type acquiring struct {
 	poll  *poll
 	until time.Time // the one deadline of the wait
 
-	fresh   bool     // what the next decision starts from was read in this round
-	settled standing // as of the last read
-	joined  int64    // of our place, once we had one; an entry that vanished is put back with it
-	letGo   func()   // ends the reservations of our place
-	renews  bool     // what it tried last renews what its party was told of before: that is not undone
-	inherit bool     // the grant that we renew was never told of, so ours is undone if we are not told either
+	fresh   bool              // what the next decision starts from was read in this round
+	settled standing          // as of the last read
+	joined  int64             // of our place, once we had one; an entry that vanished is put back with it
+	letGo   func()            // ends the reservations of our place
+	done    func(failed bool) // ends that its ownership is not ended while it renews
+	again   bool              // a copy of what it tried may yet be committed
+	renews  bool              // what it tried last renews what its party was told of before: that is not undone
+	inherit bool              // the grant that we renew was never told of, so ours is undone if we are not told either
 }
 
 // Acquire implements service.Store.
@@ -34,6 +36,9 @@ func (s *Store) Acquire(ctx context.Context, req service.AcquireRequest) (servic
 	a.poll = s.view.open(req.Mutex, req.Party.Pair)
 	g, err := a.run(ctx)
 	a.hold(nil, nil, nil)
+	if a.done != nil {
+		a.done(failed(err))
+	}
 	switch {
 	case err == nil && ctx.Err() != nil:
 		g.Lost()
@@ -41,7 +46,7 @@ func (s *Store) Acquire(ctx context.Context, req service.AcquireRequest) (servic
 		return nil, ended(ctx)
 	case err == nil:
 		return g, nil
-	case leftNothing(err) || a.renews:
+	case a.renews || leftNothing(err) && !a.again:
 		s.view.told(a.poll)
 	default:
 		s.view.untold(a.poll)
@@ -59,7 +64,8 @@ func leftNothing(err error) bool {
 // run decides, and decides again whenever a transaction found something else
 // than the view had.
 func (a *acquiring) run(ctx context.Context) (*grant, error) {
-	for {
+	for tries := 0; ; tries++ {
+		a.s.breathe(tries)
 		v := a.s.view.look(a.req.Mutex, a.req.Party.Pair, false)
 		if !v.current && !a.fresh {
 			if err := a.refresh(); err != nil {
@@ -86,10 +92,10 @@ func (a *acquiring) step(ctx context.Context, v *sight) (*grant, error) {
 		g, _, err := a.answer(v) // what was sent twice has happened
 		return g, err
 	case v.owner != nil && v.owner.rec.Pair == pair:
-		_, done := a.s.view.guarding(a.req.Mutex, pair)
-		g, err := a.renew(v)
-		done(failed(err))
-		return g, err
+		if a.done == nil {
+			_, a.done = a.s.view.guarding(a.req.Mutex, pair)
+		}
+		return a.renew(v)
 	case v.owner == nil && (v.head == nil || v.mine != nil && v.mine.joined <= v.head.joined):
 		return a.take(v)
 	case a.req.Wait <= 0 && v.mine == nil:
@@ -182,6 +188,7 @@ func (a *acquiring) take(v *sight) (*grant, error) {
 func (a *acquiring) own(t *txn, pool *pool, rec *ownerRecord, lease int64, hadPlace bool) (*grant, error) {
 	s, name := a.s, a.req.Mutex
 	resp, err := s.commit(t)
+	a.again = a.again || t.again
 	if leaseGone(err) {
 		pool.forget(lease)
 		return nil, nil

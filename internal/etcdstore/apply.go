@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -48,6 +49,9 @@ func (v *view) newOwner(rec *ownerRecord, rev, lease int64, old *owner) *owner {
 		o.fence = service.Fence(rev)
 	} else if old != nil && old.fence == o.fence {
 		o.hold = old.hold
+		if o.hold.guards > 0 {
+			o.hold.since, o.hold.rev = t, rev // what was on its way until now has brought this
+		}
 		// The age that was written was known before the write took its time: an
 		// owner that guards without pause would grow old too slowly by it.
 		o.born = min(o.born, old.born)
@@ -172,8 +176,9 @@ func (v *view) wake(m *mutex, pair service.Pair) {
 }
 
 // applyMutex takes in all of a mutex as it was read at rev: what the view has
-// beyond that, and is not newer, is gone. mu is held.
-func (v *view) applyMutex(k keys, name service.Name, kvs, declared, history []*mvccpb.KeyValue, rev int64) error {
+// beyond that, and is not newer, is gone. A value that cannot be read does not
+// keep the others out. mu is held.
+func (v *view) applyMutex(k keys, name service.Name, kvs, declared, history []*mvccpb.KeyValue, rev int64) (bad error) {
 	m := v.at(name)
 	seen := map[service.Pair]bool{}
 	owned := false
@@ -181,9 +186,7 @@ func (v *view) applyMutex(k keys, name service.Name, kvs, declared, history []*m
 		kind, _, pair := k.parse(string(kv.Key))
 		owned = owned || kind == keyOwner
 		seen[service.Pair(pair)] = true
-		if err := v.apply(m, kind, service.Pair(pair), kv); err != nil {
-			return err
-		}
+		bad = errors.Join(bad, v.apply(m, kind, service.Pair(pair), kv))
 	}
 	if !owned && m.owner != nil && m.ownerRev <= rev {
 		v.applyOwner(m, nil, rev, 0)
@@ -194,24 +197,20 @@ func (v *view) applyMutex(k keys, name service.Name, kvs, declared, history []*m
 		}
 	}
 	for _, kv := range declared {
-		if err := v.apply(m, keyDeclared, "", kv); err != nil {
-			return err
-		}
+		bad = errors.Join(bad, v.apply(m, keyDeclared, "", kv))
 	}
 	if len(declared) == 0 && m.declared != nil && m.declaredRev <= rev {
 		v.applyDeclared(m, nil, rev)
 	}
 	for _, kv := range history {
-		if err := v.apply(m, keyHistory, "", kv); err != nil {
-			return err
-		}
+		bad = errors.Join(bad, v.apply(m, keyHistory, "", kv))
 	}
 	if len(history) == 0 && m.historyRev <= rev {
 		v.applyHistory(m, nil, rev)
 	}
 	m.complete = max(m.complete, rev)
 	v.sweep(m)
-	return nil
+	return bad
 }
 
 // apply takes in one write of one of a mutex's keys. mu is held.

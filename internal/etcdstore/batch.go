@@ -20,18 +20,23 @@ const batchSize = 100
 func (s *Store) GuardMany(ctx context.Context, reqs []service.GuardRequest) []service.GuardResult {
 	results := make([]service.GuardResult, len(reqs))
 	first := map[service.GuardRequest]int{}
+	arrived := make([]arrival, len(reqs))
 	var once, single []int
 	for i, req := range reqs {
 		if _, again := first[req]; !again {
 			first[req] = i
 			once = append(once, i)
+			arrived[i].inTime, arrived[i].done = s.view.guarding(req.Mutex, req.Party.Pair)
 		}
 	}
 	for chunk := range slices.Chunk(once, batchSize) {
-		single = append(single, s.guardBatch(reqs, results, chunk)...)
+		single = append(single, s.guardBatch(reqs, arrived, results, chunk)...)
 	}
 	for _, i := range single {
-		results[i].Ownership, results[i].Err = s.Guard(ctx, reqs[i])
+		results[i].Ownership, results[i].Err = s.guardUntil(ctx, reqs[i], arrived[i].inTime)
+	}
+	for _, i := range once {
+		arrived[i].done(failed(results[i].Err))
 	}
 	for i, req := range reqs {
 		results[i] = results[first[req]]
@@ -39,13 +44,19 @@ func (s *Store) GuardMany(ctx context.Context, reqs []service.GuardRequest) []se
 	return results
 }
 
+// arrival is what guarding returned for a guard when it arrived.
+type arrival struct {
+	inTime bool
+	done   func(failed bool)
+}
+
 // guardBatch guards those at indexes in one write, and returns which must be
 // done singly.
-func (s *Store) guardBatch(reqs []service.GuardRequest, results []service.GuardResult, indexes []int) (single []int) {
+func (s *Store) guardBatch(reqs []service.GuardRequest, arrived []arrival, results []service.GuardResult, indexes []int) (single []int) {
 	b := batch{s: s, names: map[service.Name]bool{}}
 	defer b.close()
 	for _, i := range indexes {
-		if !b.add(reqs[i], i) {
+		if !b.add(reqs[i], i, arrived[i].inTime) {
 			single = append(single, i)
 		}
 	}
@@ -53,10 +64,9 @@ func (s *Store) guardBatch(reqs []service.GuardRequest, results []service.GuardR
 		return single
 	}
 	done, err := b.commit()
-	b.failed = err != nil && !isRefused(err)
 	for n, item := range b.items {
 		switch {
-		case b.failed:
+		case err != nil && !isRefused(err):
 			// Its outcome is unknown as a whole: trying singly would take as
 			// long again for each.
 			results[item.index].Err = unwritten(item.plan.name, err)
@@ -77,10 +87,7 @@ type batch struct {
 	items []batchItem
 	ops   []clientv3.Op
 	owned []service.Ownership
-
-	failed   bool // for etcd's sake
-	done     []func(failed bool)
-	releases []func()
+	ends  []func()
 }
 
 type batchItem struct {
@@ -90,12 +97,10 @@ type batchItem struct {
 }
 
 // add takes a guard in; false: it must be done singly.
-func (b *batch) add(req service.GuardRequest, index int) bool {
+func (b *batch) add(req service.GuardRequest, index int, inTime bool) bool {
 	if b.names[req.Mutex] {
 		return false
 	}
-	inTime, done := b.s.view.guarding(req.Mutex, req.Party.Pair)
-	b.done = append(b.done, done)
 	v := b.s.view.look(req.Mutex, req.Party.Pair, false)
 	g := b.s.planGuard(req.Mutex, req.Party.Pair, &v, inTime)
 	if !g.owned || g.over || g.reached {
@@ -105,7 +110,7 @@ func (b *batch) add(req service.GuardRequest, index int) bool {
 	if err != nil {
 		return false
 	}
-	b.releases = append(b.releases, release)
+	b.ends = append(b.ends, release)
 	t := &txn{}
 	g.compare(b.s, t)
 	t.put(b.s.keys.owner(g.name), g.rec, lease)
@@ -132,10 +137,7 @@ func (b *batch) commit() ([]bool, error) {
 }
 
 func (b *batch) close() {
-	for _, release := range b.releases {
-		release()
-	}
-	for _, done := range b.done {
-		done(b.failed)
+	for _, end := range b.ends {
+		end()
 	}
 }

@@ -65,7 +65,8 @@ func (s *Store) Guard(ctx context.Context, req service.GuardRequest) (service.Ow
 func (s *Store) guardUntil(ctx context.Context, req service.GuardRequest, inTime bool) (service.Ownership, error) {
 	name, pair := req.Mutex, req.Party.Pair
 	var set standing
-	for ctx.Err() == nil {
+	for tries := 0; ctx.Err() == nil; tries++ {
+		s.breathe(tries)
 		v := s.view.look(name, pair, false)
 		g := s.planGuard(name, pair, &v, inTime)
 		switch {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -23,6 +24,8 @@ const idleAfter = time.Minute
 type heartbeat struct {
 	waking singleflight.Group
 	kick   chan struct{} // one slot: beat at once
+
+	rousing atomic.Bool // somebody tries until it beats
 
 	leaseMu sync.Mutex // held while one is granted
 	lease   int64      // 0 = none; guarded by leaseMu
@@ -63,11 +66,12 @@ func (s *Store) awake() error {
 // rouse begins the heartbeat for what another replica wrote: should that one
 // die, we end what it left behind, by a clock that runs only while we commit.
 func (s *Store) rouse() {
-	if s.heart.isOn() || s.ctx.Err() != nil {
+	if s.heart.isOn() || s.ctx.Err() != nil || !s.heart.rousing.CompareAndSwap(false, true) {
 		return
 	}
 	s.wg.Go(func() {
-		for s.awake() != nil && s.sleep(tickEvery) {
+		defer s.heart.rousing.Store(false)
+		for s.awake() != nil && s.sleep(beatEvery) {
 		}
 	})
 }

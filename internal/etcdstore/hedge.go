@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// hedgeAfter returns how long an answer may take before the same call is made
-// once more, to another member where there is one: the first may have stopped.
-// A fifth of the time-out, 1 s of 5 s: an election, or a slow disk, is over
-// within what is left then.
-func (s *Store) hedgeAfter() time.Duration { return s.cfg.Timeout / 5 }
+// hedgeEvery returns how long an answer may take before the same call is made
+// once more, to another member where there is one: the first may have stopped,
+// or handed it on to a leader that has. A fifth of the time-out, 1 s of 5 s.
+func (s *Store) hedgeEvery() time.Duration { return s.cfg.Timeout / 5 }
 
-// hedged makes a call, and a second time when there is no answer for a while.
-// The first answer counts. call must be one that may be carried out twice.
-func hedged[T any](ctx context.Context, after time.Duration, call func(ctx context.Context) (T, error)) (T, error) {
+// hedged makes a call, and the same again whenever there is no answer for a
+// while. The first answer counts. call must be one that may be carried out more
+// than once.
+func hedged[T any](ctx context.Context, every time.Duration, call func(ctx context.Context) (T, error)) (T, error) {
 	ctx, answered := context.WithCancel(ctx)
 	defer answered()
-	var second T
-	var secondErr error
+	var later T
+	var laterErr error
 	done := make(chan struct{})
-	timer := time.AfterFunc(after, func() {
+	timer := time.AfterFunc(every, func() {
 		defer close(done)
-		if second, secondErr = call(ctx); secondErr == nil {
+		if later, laterErr = repeated(ctx, every, call); laterErr == nil {
 			answered()
 		}
 	})
@@ -30,8 +30,35 @@ func hedged[T any](ctx context.Context, after time.Duration, call func(ctx conte
 		return first, err
 	}
 	<-done
-	if secondErr == nil || isRefused(err) {
-		return second, secondErr // of the two, what leaves the outcome unknown
+	if laterErr == nil || isRefused(err) {
+		return later, laterErr // of the two, what leaves the outcome unknown
 	}
 	return first, err
+}
+
+// repeated makes a call now, and again every so often, until one is answered or
+// ctx ends.
+func repeated[T any](ctx context.Context, every time.Duration, call func(ctx context.Context) (T, error)) (T, error) {
+	answers := make(chan T)
+	one := func() {
+		if answer, err := call(ctx); err == nil {
+			select {
+			case answers <- answer:
+			case <-ctx.Done():
+			}
+		}
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		go one()
+		select {
+		case answer := <-answers:
+			return answer, nil
+		case <-ticker.C:
+		case <-ctx.Done():
+			var none T
+			return none, ctx.Err()
+		}
+	}
 }

@@ -43,6 +43,17 @@ func TestACallThatIsNotAnsweredIsMadeAgain(t *testing.T) {
 			}
 			h.releases(h.b, "alice")
 		})
+		t.Run("acquire at the third try, "+name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t)
+			h.gate.loses("/owner", func(commitFunc) error {
+				h.stalls("/owner", happens)
+				time.Sleep(4 * time.Second)
+				return context.DeadlineExceeded
+			})
+			h.owns(h.a, "alice")
+			h.releases(h.b, "alice")
+		})
 		t.Run("acquire for nobody, "+name, func(t *testing.T) {
 			t.Parallel()
 			h := newHouse(t)

@@ -130,7 +130,7 @@ func (s *Store) grant(ttl time.Duration) (*lease, error) {
 	ctx, cancel := s.bounded()
 	defer cancel()
 	at := time.Now()
-	resp, err := hedged(ctx, s.hedgeAfter(), func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
+	resp, err := hedged(ctx, s.hedgeEvery(), func(ctx context.Context) (*clientv3.LeaseGrantResponse, error) {
 		return s.cli.Grant(ctx, int64(ttl/time.Second)) // one too many lapses
 	})
 	if err != nil {

@@ -15,7 +15,8 @@ func (s *Store) Release(ctx context.Context, req service.ReleaseRequest) (servic
 		req.OperationID = "~" + rand.Text()
 	}
 	var set standing
-	for ctx.Err() == nil {
+	for tries := 0; ctx.Err() == nil; tries++ {
+		s.breathe(tries)
 		v := s.view.look(name, pair, false)
 		switch {
 		case set.rec != nil && set.rec.OperationID == req.OperationID:

@@ -157,6 +157,15 @@ func (s *Store) sleep(d time.Duration) bool {
 	}
 }
 
+// breathe pauses before a decision is made again, once that has been often: what
+// was read contradicts what is seen, and time may mend that.
+func (s *Store) breathe(tries int) {
+	const often = 10
+	if tries > often {
+		s.sleep(min(time.Duration(tries-often), 100) * time.Millisecond)
+	}
+}
+
 // jitter spreads d by a tenth either way, so that replicas do not march in step.
 func jitter(d time.Duration) time.Duration {
 	return d - d/10 + mathrand.N(d/5)

@@ -2,6 +2,7 @@ package etcdstore
 
 import (
 	"context"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -15,6 +16,8 @@ type txn struct {
 	cmps      []clientv3.Cmp
 	ops       []clientv3.Op
 	otherwise []clientv3.Op
+
+	again bool // it may have been sent more than once
 }
 
 // unchanged: the key is still at this revision; 0 = it does not exist.
@@ -66,13 +69,17 @@ func (s *Store) bounded() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.ctx, s.cfg.Timeout)
 }
 
-// commit commits t. It may be sent twice: both cannot happen, for what the
-// first wrote makes the comparisons of the second fail. Then that one may be
+// commit commits t. It may be sent more than once, and happens once: what the
+// first wrote makes the comparisons of the others fail. Then one of those may be
 // answered, and the decision that is made again finds what the first has done.
+// A copy that is still on its way may happen later, when what it compares has
+// become true again.
 func (s *Store) commit(t *txn) (*clientv3.TxnResponse, error) {
 	ctx, cancel := s.bounded()
 	defer cancel()
-	return hedged(ctx, s.hedgeAfter(), func(ctx context.Context) (*clientv3.TxnResponse, error) { return t.commit(ctx, s.cli) })
+	begin := time.Now()
+	defer func() { t.again = time.Since(begin) >= s.hedgeEvery() }()
+	return hedged(ctx, s.hedgeEvery(), func(ctx context.Context) (*clientv3.TxnResponse, error) { return t.commit(ctx, s.cli) })
 }
 
 // once commits t, and sends it but once: for those who could not tell what it

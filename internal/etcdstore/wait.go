@@ -68,6 +68,7 @@ func (a *acquiring) join(v *sight) (*entry, error) {
 func (a *acquiring) joinWith(t *txn, rec entryRecord, line, own int64) (*entry, error) {
 	s, name, pair := a.s, a.req.Mutex, a.req.Party.Pair
 	resp, err := s.commit(t)
+	a.again = a.again || t.again
 	if leaseGone(err) {
 		s.forgetLease(line)
 		s.forgetLease(own)
@@ -156,6 +157,8 @@ func (a *acquiring) turn(v *sight, e *entry) (g *grant, over bool, err error) {
 		return a.vanished(e)
 	case v.mine.rec.Poll != a.poll.id && v.mine.rev > e.rev:
 		return nil, true, a.superseded()
+	case !v.mine.rec.Present && v.mine.rev > e.rev:
+		return nil, true, nil // others took us for dead, and put our place back: into line again
 	}
 	if _, err := a.s.cfg.Policy.Resolve(a.req.Mutex, v.settings()); err != nil { // removed while we wait
 		return nil, true, a.quit(err)
@@ -243,13 +246,15 @@ func (a *acquiring) over(ctx context.Context, place int) error {
 
 // quit leaves the line because of err.
 func (a *acquiring) quit(err error) error {
-	v := a.s.view.look(a.req.Mutex, a.req.Party.Pair, false)
-	if v.mine != nil && v.mine.rec.Poll == a.poll.id {
+	for {
+		v := a.s.view.look(a.req.Mutex, a.req.Party.Pair, false)
+		if v.mine == nil || v.mine.rec.Poll != a.poll.id || !v.mine.rec.Present {
+			return err
+		}
 		if _, awayErr := a.s.away(a.req.Mutex, v.mine); awayErr != nil {
 			return unwritten(a.req.Mutex, awayErr)
 		}
 	}
-	return err
 }
 
 func (a *acquiring) superseded() error {
