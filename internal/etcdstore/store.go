@@ -160,9 +160,9 @@ func (s *Store) sleep(d time.Duration) bool {
 // breathe pauses before a decision is made again, once that has been often: what
 // was read contradicts what is seen, and time may mend that.
 func (s *Store) breathe(tries int) {
-	const often = 10
+	const often, longest = 10, 100
 	if tries > often {
-		s.sleep(min(time.Duration(tries-often), 100) * time.Millisecond)
+		s.sleep(time.Millisecond * time.Duration(min(tries-often, longest)))
 	}
 }
 
