@@ -113,7 +113,7 @@ func begins(t *testing.T, c *cluster, replica int) *underWay {
 // goesOn fails the test unless everything goes on as if no clock had moved.
 func (u *underWay) goesOn(t *testing.T) {
 	ageIsShown(u.s, u.held)
-	ageIsShown(u.other, u.held)
+	ageIsAbout(u.other, u.held, 250*time.Millisecond) // it learned of it from the watch
 	p := u.place
 	mutex := p.carols.mutex
 	back := p.bob.joins(mutex, generous, long)
