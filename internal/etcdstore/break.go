@@ -29,7 +29,7 @@ func (s *Store) Break(ctx context.Context, req service.BreakRequest) (service.Pa
 			return service.PastOwnership{}, unwritten(name, err)
 		}
 		if out.done {
-			s.audit("lock broken", name, v.owner.rec.Contender, v.owner.fence, req.Reason)
+			s.audit(name, v.owner.rec.Contender, v.owner.fence, req.Reason)
 			return service.PastOwnership{
 				Contender: v.owner.rec.Contender, Fence: v.owner.fence, AcquiredAt: v.owner.rec.AcquiredAt,
 				EndedAt: now(), Ended: service.EndedBroken, Reason: req.Reason,
@@ -39,8 +39,8 @@ func (s *Store) Break(ctx context.Context, req service.BreakRequest) (service.Pa
 	return service.PastOwnership{}, ended(ctx)
 }
 
-func (s *Store) audit(what string, name service.Name, who service.ContenderID, fence service.Fence, reason string) {
-	s.log.Warn(what, "audit", true, "mutex", name, "contender_id", who, "fencing_token", fence, "reason", reason)
+func (s *Store) audit(name service.Name, who service.ContenderID, fence service.Fence, reason string) {
+	s.log.Warn("lock broken", "audit", true, "mutex", name, "contender_id", who, "fencing_token", fence, "reason", reason)
 }
 
 // brokenBefore answers a break that was done already, or that names an
@@ -54,7 +54,7 @@ func (s *Store) brokenBefore(req service.BreakRequest, v *sight) (service.PastOw
 		if rec.Fence == req.Fence && rec.Ended == service.EndedBroken {
 			// It may have been this call, sent twice: one line too many is
 			// better than none.
-			s.audit("lock broken", req.Mutex, rec.Contender, rec.Fence, rec.Reason)
+			s.audit(req.Mutex, rec.Contender, rec.Fence, rec.Reason)
 			return rec.past(), nil
 		}
 	}
