@@ -11,6 +11,7 @@ import (
 // Break implements service.Store.
 func (s *Store) Break(ctx context.Context, req service.BreakRequest) (service.PastOwnership, error) {
 	name := req.Mutex
+	tried := false
 	for ctx.Err() == nil {
 		_, _, err := s.readMutex(name)
 		if err != nil && !errors.Is(err, service.Of(service.KindMutexNotDeclared)) {
@@ -19,11 +20,15 @@ func (s *Store) Break(ctx context.Context, req service.BreakRequest) (service.Pa
 		v := s.view.look(name, "", false)
 		if v.owner == nil || v.owner.fence != req.Fence {
 			past, refusal := s.brokenBefore(req, &v)
+			if refusal == nil && tried { // it was this call, sent twice
+				s.audit(name, past.Contender, past.Fence, past.Reason)
+			}
 			if refusal != nil {
 				refusal = cmp.Or(err, refusal)
 			}
 			return past, refusal
 		}
+		tried = true
 		out, err := s.end(name, v.owner, ending{how: service.EndedBroken, reason: req.Reason})
 		if err != nil {
 			return service.PastOwnership{}, unwritten(name, err)
@@ -52,9 +57,6 @@ func (s *Store) brokenBefore(req service.BreakRequest, v *sight) (service.PastOw
 	}
 	for _, rec := range past {
 		if rec.Fence == req.Fence && rec.Ended == service.EndedBroken {
-			// It may have been this call, sent twice: one line too many is
-			// better than none.
-			s.audit(req.Mutex, rec.Contender, rec.Fence, rec.Reason)
 			return rec.past(), nil
 		}
 	}
