@@ -10,6 +10,7 @@ import (
 // One member of three behind a black hole is no outage: as soon as the other
 // two have a leader, no call fails, whichever member it would have gone to.
 func TestOneSilentMemberIsNotMissed(t *testing.T) {
+	t.Parallel()
 	c := harness.StartCluster(t, harness.ClusterConfig{Replicas: 2, Members: 3, Flags: []string{"--etcd-timeout=2s"}})
 	for round := range 5 {
 		c.CutOffMember(c.Etcd.Leader())
