@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run test torture-long lint generate bench
+.PHONY: help run test torture torture-long lint generate bench
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile

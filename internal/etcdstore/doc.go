@@ -35,6 +35,13 @@
 // Raft writes: take, guard, end, join, away and leave 1 each; handing over is
 // part of end; guards in a batch 1 per 100.
 //
+// # Silence
+//
+// Members of etcd that do not answer are left out, and a transaction that is not
+// answered is sent again, to another member (hedged). It happens once, for its
+// own success makes its comparisons false; a copy that comes true later is
+// undone by its poll.
+//
 // # Time
 //
 // Each replica counts the windows of every ownership on its own monotonic

@@ -2,6 +2,7 @@ package etcdstore_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"runtime"
@@ -97,7 +98,9 @@ func TestWhoIsTurnedAwayLeavesNoPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	bob.ends()
-	t.Logf("bob: %v", bob.err)
+	if !errors.Is(bob.err, service.Of(service.KindMutexNotDeclared)) {
+		t.Errorf("got %v, want that it is not declared", bob.err)
+	}
 	time.Sleep(500 * time.Millisecond)
 	declare()
 	time.Sleep(500 * time.Millisecond)
