@@ -34,7 +34,17 @@ func stageOf(t *testing.T, r *harness.Replica) *stage {
 // state returns the mutex as it is.
 func (s *stage) state(mutex string) harness.Reply {
 	s.t.Helper()
-	return s.eye.Must(s.t, "GET", "/v1/mutexes/"+mutex, nil).Want(s.t, 200)
+	return s.sees("/v1/mutexes/" + mutex)
+}
+
+// sees reads, and again where etcd has yet to be found after an outage.
+func (s *stage) sees(path string) (r harness.Reply) {
+	s.t.Helper()
+	s.eventually(path+" is answered", func() bool {
+		r = s.eye.Must(s.t, "GET", path, nil)
+		return r.Status != 503
+	})
+	return r.Want(s.t, 200)
 }
 
 // owner returns the contender that owns the mutex, "" for nobody.
@@ -60,7 +70,7 @@ type place struct {
 // line returns the places in line, those of the absent among them.
 func (s *stage) line(mutex string) []place {
 	s.t.Helper()
-	list, _ := s.eye.Must(s.t, "GET", "/v1/mutexes/"+mutex+"/waiters", nil).Want(s.t, 200).Body["waiters"].([]any)
+	list, _ := s.sees("/v1/mutexes/" + mutex + "/waiters").Body["waiters"].([]any)
 	places := make([]place, len(list))
 	for i, w := range list {
 		w := w.(map[string]any)
@@ -84,7 +94,7 @@ func (s *stage) present(mutex string) []string {
 // history returns how the ownerships of the mutex ended, the newest first.
 func (s *stage) history(mutex string) []map[string]any {
 	s.t.Helper()
-	list, _ := s.eye.Must(s.t, "GET", "/v1/mutexes/"+mutex+"/history", nil).Want(s.t, 200).Body["history"].([]any)
+	list, _ := s.sees("/v1/mutexes/" + mutex + "/history").Body["history"].([]any)
 	past := make([]map[string]any, len(list))
 	for i, o := range list {
 		past[i] = o.(map[string]any)
