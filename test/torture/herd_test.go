@@ -22,9 +22,10 @@ func TestT41NoHerd(t *testing.T) {
 	if many.writes != releases {
 		t.Errorf("got %d writes, want one for each of %d releases", many.writes, releases)
 	}
-	// A replica may read again for reasons of its own, but not for each waiter.
-	if got := many.transactions - few.transactions; got > 10 {
-		t.Errorf("got %d transactions more with 500 waiters than with 5, want none", got)
+	// A replica writes its sign every second, and calls again where etcd is
+	// slow, but not for each waiter.
+	if got := many.transactions - few.transactions; got > 50 {
+		t.Errorf("got %d transactions more with 500 waiters than with 5, want hardly any", got)
 	}
 }
 

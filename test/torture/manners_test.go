@@ -13,7 +13,7 @@ import (
 
 // manners are what a client may see while replicas and members are restarted
 // in order: success, 423, a 503 that says when to come again, or no connection
-// with a replica that is away.
+// with a replica that is away. What had arrived before it left is answered.
 type manners struct {
 	mu       sync.Mutex
 	away     map[int][]*absence // guarded by mu
@@ -76,6 +76,8 @@ func (m *manners) offence(replica int, sent time.Time, r harness.Reply, err erro
 		return "it hangs"
 	case err != nil && !m.wasAway(replica, sent):
 		return "it is there, and yet: " + err.Error()
+	case err != nil && m.hadArrived(replica, sent):
+		return "it was cut off: " + err.Error()
 	case err != nil || r.Status == 200 || r.Status == 423:
 		return ""
 	case r.Status == 503 && r.Header.Get("Content-Type") == "application/problem+json" && r.Header.Get("Retry-After") != "":
@@ -92,6 +94,21 @@ func (m *manners) wasAway(replica int, since time.Time) bool {
 		}
 	}
 	return false
+}
+
+// underway is when a request has certainly arrived that was sent that long ago.
+const underway = time.Second
+
+// hadArrived reports whether a request was with a replica before that left:
+// it has to be answered. mu is held.
+func (m *manners) hadArrived(replica int, sent time.Time) bool {
+	arrived := sent.Add(underway)
+	for _, a := range m.away[replica] {
+		if a.from.Before(arrived) && (a.to.IsZero() || a.to.After(sent)) {
+			return false
+		}
+	}
+	return arrived.Before(time.Now())
 }
 
 // wereGood fails the test when they were not.

@@ -29,7 +29,8 @@ func TestRollingRestart(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	crowds := []*crowd{newCrowd(c, m, "short", 0), newCrowd(c, m, "waited-for", 2*time.Second)}
-	for _, w := range crowds {
+	inVain := newCrowd(c, m, all[0].mutex, 4*time.Second)
+	for _, w := range append(crowds, inVain) {
 		for i := range sized(4, 8) {
 			work.Go(func() { w.worker(i).works(ctx) })
 		}
@@ -53,6 +54,7 @@ func TestRollingRestart(t *testing.T) {
 	for _, w := range crowds {
 		w.wasServed(t)
 	}
+	inVain.hadNoFault(t)
 	m.wereGood(t)
 }
 
@@ -161,14 +163,20 @@ func (k *worker) call(verb string, more with) harness.Reply {
 	return harness.Reply{}
 }
 
-// wasServed fails the test unless they worked, and one at a time.
-func (w *crowd) wasServed(t *testing.T) {
+// hadNoFault fails the test unless they were told what they should be.
+func (w *crowd) hadNoFault(t *testing.T) {
 	t.Helper()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for _, f := range w.faults[:min(len(w.faults), 10)] {
 		t.Error(f)
 	}
+}
+
+// wasServed fails the test unless they worked, and one at a time.
+func (w *crowd) wasServed(t *testing.T) {
+	t.Helper()
+	w.hadNoFault(t)
 	t.Logf("%s: %d ownerships", w.mutex, w.grants.Load())
 	if w.grants.Load() < 20 {
 		t.Errorf("%s: got %d ownerships, want many", w.mutex, w.grants.Load())
