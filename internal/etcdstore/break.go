@@ -35,10 +35,7 @@ func (s *Store) Break(ctx context.Context, req service.BreakRequest) (service.Pa
 		}
 		if out.done {
 			s.audit(name, v.owner.rec.Contender, v.owner.fence, req.Reason)
-			return service.PastOwnership{
-				Contender: v.owner.rec.Contender, Fence: v.owner.fence, AcquiredAt: v.owner.rec.AcquiredAt,
-				EndedAt: now(), Ended: service.EndedBroken, Reason: req.Reason,
-			}, nil
+			return out.past.past(), nil
 		}
 	}
 	return service.PastOwnership{}, ended(ctx)

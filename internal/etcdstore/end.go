@@ -18,7 +18,8 @@ type ending struct {
 // outcome is of a transaction that ends something.
 type outcome struct {
 	done    bool
-	settled standing // not done: what was read of the owner instead
+	past    settledRecord // done: what was settled
+	settled standing      // not done: what was read of the owner instead
 }
 
 // end ends the ownership o in one write: the mutex now is the first waiter's
@@ -82,7 +83,7 @@ func (s *Store) end(name service.Name, o *owner, e ending) (outcome, error) {
 		return outcome{settled: set}, err
 	}
 	s.took(name, next, after, resp.Header.Revision)
-	return outcome{done: true}, nil
+	return outcome{done: true, past: after.settled}, nil
 }
 
 // successor is whom a mutex passes to.
@@ -154,6 +155,7 @@ type remains struct {
 	place   *entryRecord // put back, away
 	pair    service.Pair
 	history *historyRecord
+	settled settledRecord
 }
 
 // leaveBehind adds to t what becomes of the ended ownership: it is settled and
@@ -178,14 +180,14 @@ func (s *Store) leaveBehind(t *txn, name service.Name, o *owner, v *sight, e end
 	case e.removal:
 		t.delete(s.keys.declared(name))
 		t.delete(s.keys.history(name))
-		return remains{}, nil
+		return remains{settled: rec}, nil
 	case v.declared == nil:
-		return remains{}, nil
+		return remains{settled: rec}, nil
 	}
 	history := v.history.with(rec)
 	t.unchanged(s.keys.history(name), v.historyRev)
 	t.put(s.keys.history(name), history, 0)
-	return remains{history: &history}, nil
+	return remains{history: &history, settled: rec}, nil
 }
 
 // putBack adds to t that the place which the grant took is in line again,

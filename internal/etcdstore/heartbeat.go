@@ -71,7 +71,12 @@ func (s *Store) rouse() {
 	}
 	s.wg.Go(func() {
 		defer s.heart.rousing.Store(false)
-		for s.awake() != nil && s.sleep(beatEvery) {
+		for {
+			err := s.awake()
+			s.noteBeat(err)
+			if err == nil || !s.sleep(beatEvery) {
+				return
+			}
 		}
 	})
 }

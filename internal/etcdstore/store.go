@@ -82,6 +82,8 @@ func New(cfg Config) *Store {
 
 // Start reads everything and opens the watch. It returns when the store is
 // ready, or with why it cannot be within ctx. Stop must be called either way.
+// An etcd that refuses what it is told (out of space, corrupt) can be read, so
+// that is no reason not to start.
 func (s *Store) Start(ctx context.Context) error {
 	if err := s.buryPredecessors(ctx); err != nil {
 		return fmt.Errorf("etcd does not answer: %w", err)
@@ -100,8 +102,8 @@ func (s *Store) Start(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("etcd does not answer: %w", context.Cause(ctx))
 	}
-	if s.view.isActive() {
-		return s.awake()
+	if s.view.isActive() && s.awake() != nil {
+		s.rouse()
 	}
 	return nil
 }

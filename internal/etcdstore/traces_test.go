@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"go.etcd.io/etcd/api/v3/v3rpc/rpctypes"
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-lock/holdfast/internal/etcdstore"
 	"github.com/holdfast-lock/holdfast/internal/service"
@@ -74,6 +75,28 @@ func TestAReplicaThatCannotWriteIsRousedOnce(t *testing.T) {
 	if n := runtime.NumGoroutine() - before; n > 20 {
 		t.Errorf("%d goroutines more", n)
 	}
+}
+
+// Etcd is out of space while a replica starts: it serves what can be read, and
+// says by itself that it is alive once that can be written.
+func TestAStartThatCannotWrite(t *testing.T) {
+	h := newHouse(t)
+	fence := h.owns(h.b, "alice").Fence
+	ofC, gateOfC := gated(h.client)
+	gateOfC.loses("/replicas/", func(commitFunc) error { return rpctypes.ErrNoSpace })
+	signs := func() int64 {
+		resp, err := h.client.Get(t.Context(), h.prefix+"replicas/", clientv3.WithPrefix(), clientv3.WithCountOnly())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.Count
+	}
+	before := signs()
+	c := replica(t, ofC, h.prefix, policy)
+	if got, err := c.Check(t.Context(), deploy); err != nil || got != fence {
+		t.Errorf("got fencing token %d, %v; want %d", got, err, fence)
+	}
+	h.eventually("the replica says that it is alive", func() bool { return signs() > before })
 }
 
 // Removed while bob waits, and his place is not written away at once.

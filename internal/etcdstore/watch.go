@@ -23,8 +23,9 @@ var errReplaced = errors.New("etcd is another cluster than before, or was restor
 // opened again with a new list whenever it fails or falls silent. ready is
 // closed when the view was whole for the first time.
 func (s *Store) watch(ready chan<- struct{}) {
-	for {
+	for again := false; ; {
 		err := s.follow(func() {
+			again = false
 			if ready != nil {
 				close(ready)
 				ready = nil
@@ -33,7 +34,10 @@ func (s *Store) watch(ready chan<- struct{}) {
 		if s.ctx.Err() != nil {
 			return
 		}
-		s.log.Warn("the watch is opened again", "cause", err)
+		if !again { // once in an outage
+			s.log.Warn("the watch is opened again", "cause", err)
+		}
+		again = true
 		s.sleep(jitter(200 * time.Millisecond))
 	}
 }

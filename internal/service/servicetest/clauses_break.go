@@ -64,9 +64,11 @@ var breakClauses = []clause{
 		deploy := s.mutex("deploy")
 		deploy.declares(service.Settings{TTL: 10 * time.Second})
 		held := deploy.party("alice").acquires()
-		deploy.breaks(held.Fence)
+		told := deploy.breaks(held.Fence)
 		if got := deploy.history(); len(got) != 1 || got[0].Ended != service.EndedBroken || got[0].Reason != "stuck" {
 			s.t.Errorf("got %+v, want one that was broken as stuck", got)
+		} else if !got[0].EndedAt.Equal(told.EndedAt) {
+			s.t.Errorf("got %v, and was told that it ended at %v", got[0].EndedAt, told.EndedAt)
 		}
 	}},
 }
