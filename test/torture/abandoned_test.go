@@ -24,7 +24,8 @@ func TestT05AbandonedInAnOutage(t *testing.T) {
 }
 
 func abandonedInAnOutage(t *testing.T, o outage) {
-	const requests, patience = 200, 3 * time.Second
+	// All have to be in line before the first has waited for as long.
+	const requests, patience = 200, 6 * time.Second
 	e := o.inTurn(t)
 	s := openOn(t, e, impatient)
 	s.party("alice").Acquires("deploy", long)
