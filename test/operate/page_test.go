@@ -43,16 +43,26 @@ func blocks(t *testing.T) []string {
 // How the page's blocks begin. Each is run by a test.
 const (
 	exporting         = "export ETCDCTL_ENDPOINTS="
-	addingUser        = "etcdctl role add "
+	starting          = "holdfast --listen="
+	addingUsers       = "etcdctl user add root "
+	asking            = "etcdctl auth enable"
+	loggingIn         = "export ETCDCTL_USER="
+	defragmenting     = "ETCDCTL_ENDPOINTS=http://etcd-1:2379 etcdctl --command-timeout=10m defrag"
 	makingRoom        = "revision="
-	saving            = "etcdctl --endpoints=http"
-	savingEmbedded    = "etcdctl --endpoints=unix"
+	findingCorrupt    = "etcdctl alarm list"
+	replacingCorrupt  = "bad="
+	disarming         = "etcdctl alarm disarm"
+	saving            = "ETCDCTL_ENDPOINTS=http://etcd-1:2379 etcdctl snapshot save"
+	savingEmbedded    = "ETCDCTL_ENDPOINTS=unix"
 	restoringMember   = "etcdutl snapshot restore holdfast.db \\\n"
 	restoringEmbedded = "etcdutl snapshot restore holdfast.db --"
 )
 
 func TestEveryBlockIsRun(t *testing.T) {
-	run := []string{exporting, addingUser, makingRoom, saving, savingEmbedded, restoringMember, restoringEmbedded}
+	run := []string{
+		exporting, starting, addingUsers, asking, loggingIn, defragmenting, makingRoom, findingCorrupt, replacingCorrupt, disarming,
+		saving, savingEmbedded, restoringMember, restoringEmbedded,
+	}
 	for _, block := range blocks(t) {
 		if !slices.ContainsFunc(run, func(begins string) bool { return strings.HasPrefix(block, begins) }) {
 			t.Errorf("docs/operations.md: no test runs\n%s", block)

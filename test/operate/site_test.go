@@ -39,11 +39,12 @@ type backup struct {
 	path string
 }
 
-// backUp does what the page says, on the member at url.
+// backUp does what the page says, on the member at url, in a shell that knows
+// the cluster already.
 func backUp(t *testing.T, begins, place, url string) *backup {
 	t.Helper()
 	dir := t.TempDir()
-	out := bash(t, typed(t, begins, place, url), dir)
+	out := bash(t, typed(t, exporting)+typed(t, begins, place, url), dir)
 	if !strings.Contains(out, "saved") {
 		t.Fatalf("got %q, want it to say that it saved", out)
 	}

@@ -44,6 +44,7 @@ func TestOutOfSpace(t *testing.T) {
 	t.Parallel()
 	m := startMember(t, map[string]any{"quota-backend-bytes": 4 << 20})
 	r := harness.Start(t, "--etcd="+m.url())
+	restarted := harness.Start(t, "--etcd="+m.url())
 	const ttl, transition, full = 2 * time.Second, time.Second, 10 * time.Second
 
 	short := windows(ttl, transition)
@@ -55,6 +56,8 @@ func TestOutOfSpace(t *testing.T) {
 	silent := on(t, r, "silas").Acquires("silent", short)
 	began := time.Now()
 	fills(t, m.Client())
+	restarted.Kill()
+	restarted = restarted.Again()
 
 	for time.Since(began) < full {
 		erin.http.Must(t, "GET", "/readyz", nil).Want(t, 200) // no other replica can do better
@@ -72,10 +75,11 @@ func TestOutOfSpace(t *testing.T) {
 		carol.hasNot()
 		time.Sleep(250 * time.Millisecond)
 	}
+	readsOn(t, restarted, "alice", "database space exceeded")
 
 	bash(t, towards(t, m.url())+typed(t, makingRoom), t.TempDir())
 	alice.owns(t)
-	erin.Guards("erins", erins)
+	erin.at(t, restarted).Guards("erins", erins) // it goes on by itself
 	erin.Releases("erins")
 	alice.stops()
 	alice.p.Releases("deploy")
