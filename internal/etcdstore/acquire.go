@@ -21,7 +21,7 @@ type acquiring struct {
 	settled standing          // as of the last read
 	joined  int64             // of our place, once we had one; an entry that vanished is put back with it
 	letGo   func()            // ends the reservations of our place
-	done    func(failed bool) // ends that its ownership is not ended while it renews
+	done    func(failed bool) // ends that its ownership is not ended while it renews, and its turn
 	again   bool              // a copy of what it tried may yet be committed
 	renews  bool              // what it tried last renews what its party was told of before: that is not undone
 	inherit bool              // the grant that we renew was never told of, so ours is undone if we are not told either
@@ -93,7 +93,7 @@ func (a *acquiring) step(ctx context.Context, v *sight) (*grant, error) {
 		return g, err
 	case v.owner != nil && v.owner.rec.Pair == pair:
 		if a.done == nil {
-			_, a.done = a.s.view.guarding(a.req.Mutex, pair)
+			return nil, a.begin(ctx)
 		}
 		return a.renew(v)
 	case v.owner == nil && (v.head == nil || v.mine != nil && v.mine.joined <= v.head.joined):
@@ -106,6 +106,20 @@ func (a *acquiring) step(ctx context.Context, v *sight) (*grant, error) {
 		return nil, err
 	}
 	return a.wait(ctx, e)
+}
+
+// begin is what a renewal has in common with a guard: it suspends the end of
+// the ownership, and waits for its turn. What it waited for may have changed
+// everything.
+func (a *acquiring) begin(ctx context.Context) error {
+	_, done := a.s.view.guarding(a.req.Mutex, a.req.Party.Pair)
+	over, err := a.s.view.inTurn(ctx, a.req.Mutex, a.req.Party.Pair)
+	if err != nil {
+		done(false)
+		return err
+	}
+	a.done = func(failed bool) { over(); done(failed) }
+	return nil
 }
 
 func (a *acquiring) refresh() error {

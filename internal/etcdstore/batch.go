@@ -1,6 +1,7 @@
 package etcdstore
 
 import (
+	"cmp"
 	"context"
 	"slices"
 
@@ -29,19 +30,45 @@ func (s *Store) GuardMany(ctx context.Context, reqs []service.GuardRequest) []se
 			arrived[i].inTime, arrived[i].done = s.view.guarding(req.Mutex, req.Party.Pair)
 		}
 	}
-	for chunk := range slices.Chunk(once, batchSize) {
-		single = append(single, s.guardBatch(reqs, arrived, results, chunk)...)
-	}
-	for _, i := range single {
-		results[i].Ownership, results[i].Err = s.guardUntil(ctx, reqs[i], arrived[i].inTime)
+	over, err := s.allInTurn(ctx, reqs, once)
+	if err == nil {
+		for chunk := range slices.Chunk(once, batchSize) {
+			single = append(single, s.guardBatch(reqs, arrived, results, chunk)...)
+		}
+		for _, i := range single {
+			results[i].Ownership, results[i].Err = s.guardUntil(ctx, reqs[i], arrived[i].inTime)
+		}
+		over()
 	}
 	for _, i := range once {
+		results[i].Err = cmp.Or(err, results[i].Err)
 		arrived[i].done(failed(results[i].Err))
 	}
 	for i, req := range reqs {
 		results[i] = results[first[req]]
 	}
 	return results
+}
+
+// allInTurn is inTurn for those at indexes, in an order that is the same for
+// every batch, so that no two wait for each other.
+func (s *Store) allInTurn(ctx context.Context, reqs []service.GuardRequest, indexes []int) (over func(), err error) {
+	var overs []func()
+	over = func() {
+		for _, end := range overs {
+			end()
+		}
+	}
+	sorted := slices.SortedFunc(slices.Values(indexes), func(a, b int) int { return cmp.Compare(reqs[a].Mutex, reqs[b].Mutex) })
+	for _, i := range sorted {
+		end, err := s.view.inTurn(ctx, reqs[i].Mutex, reqs[i].Party.Pair)
+		if err != nil {
+			over()
+			return nil, err
+		}
+		overs = append(overs, end)
+	}
+	return over, nil
 }
 
 // arrival is what guarding returned for a guard when it arrived.

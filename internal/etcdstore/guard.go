@@ -57,9 +57,66 @@ func failed(err error) bool {
 // Guard implements service.Store.
 func (s *Store) Guard(ctx context.Context, req service.GuardRequest) (service.Ownership, error) {
 	inTime, done := s.view.guarding(req.Mutex, req.Party.Pair)
-	own, err := s.guardUntil(ctx, req, inTime)
+	own, err := s.guardInTurn(ctx, req, inTime)
 	done(failed(err))
 	return own, err
+}
+
+func (s *Store) guardInTurn(ctx context.Context, req service.GuardRequest, inTime bool) (service.Ownership, error) {
+	over, err := s.view.inTurn(ctx, req.Mutex, req.Party.Pair)
+	if err != nil {
+		return service.Ownership{}, err
+	}
+	defer over()
+	return s.guardUntil(ctx, req, inTime)
+}
+
+// inTurn waits until none of the guards of a party is being committed by this
+// replica, and lets no other begin until over is called.
+//
+// Interleaving that this closes: etcd takes two seconds, and the client gives
+// up after three, and guards again. Beside the guard before, which is committed
+// meanwhile, that one would fail, and take another two seconds when it is made
+// again; and so would the next. None would ever be answered in time.
+func (v *view) inTurn(ctx context.Context, name service.Name, pair service.Pair) (over func(), err error) {
+	for {
+		h, busy := v.takeTurn(name, pair)
+		if busy == nil {
+			return func() { v.endTurn(h) }, nil
+		}
+		select {
+		case <-busy:
+		case <-ctx.Done():
+			return nil, ended(ctx)
+		}
+	}
+}
+
+// takeTurn returns what ends when the guard before is over, or nil when there
+// is none. Who does not own, as far as the view knows, hinders nobody.
+func (v *view) takeTurn(name service.Name, pair service.Pair) (h *hold, busy <-chan struct{}) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	m := v.mutexes[name]
+	if m == nil || m.owner == nil || m.owner.rec.Pair != pair {
+		return nil, nil
+	}
+	h = m.owner.hold
+	if h.turn != nil {
+		return nil, h.turn
+	}
+	h.turn = make(chan struct{})
+	return h, nil
+}
+
+func (v *view) endTurn(h *hold) {
+	if h == nil {
+		return
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	close(h.turn)
+	h.turn = nil
 }
 
 func (s *Store) guardUntil(ctx context.Context, req service.GuardRequest, inTime bool) (service.Ownership, error) {

@@ -87,6 +87,7 @@ type hold struct {
 	since  time.Duration // window time since when there is always one
 	rev    int64         // of the ownership, then
 	failed bool          // one of them came to nothing for etcd's sake
+	turn   chan struct{} // closed when the one that is being committed is over; nil = none is
 }
 
 // held returns the age of the ownership at window time t.
