@@ -38,6 +38,7 @@ type App struct {
 	service  *service.Service
 	server   *http.Server
 	fresh    *freshConns
+	profiler *profiler
 
 	errs    chan error
 	serving sync.WaitGroup
@@ -60,6 +61,9 @@ func (a *App) Start(ctx context.Context) (err error) {
 	// The address comes first: in use, it shows that this very service runs
 	// already, and that is clearer than its locked directory.
 	if a.listener, err = a.listen(); err != nil {
+		return err
+	}
+	if a.profiler, err = openProfiler(a.cfg.Pprof); err != nil {
 		return err
 	}
 	if a.backend, err = openBackend(ctx, a.cfg, a.log); err != nil {

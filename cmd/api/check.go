@@ -46,6 +46,20 @@ func (c *Config) checkListen() error {
 	if !addr.IP.IsLoopback() && !c.Insecure {
 		return fmt.Errorf("--listen: %s is not a loopback address, and nobody has to say who they are: that needs --insecure", c.Listen)
 	}
+	return c.checkPprof()
+}
+
+func (c *Config) checkPprof() error {
+	if c.Pprof == "" {
+		return nil
+	}
+	addr, err := net.ResolveTCPAddr("tcp", c.Pprof)
+	if err != nil {
+		return fmt.Errorf("--pprof: %w", err)
+	}
+	if !addr.IP.IsLoopback() {
+		return fmt.Errorf("--pprof: %s is not a loopback address", c.Pprof)
+	}
 	return nil
 }
 

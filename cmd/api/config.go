@@ -31,6 +31,7 @@ type Config struct {
 	MaxWait           time.Duration `default:"50s" help:"The longest poll. Keep it below the time-outs of the proxies in front, which are often 60s. From 1ms to 1h."`
 
 	Drain     time.Duration `default:"10s" help:"The longest that the end may take after SIGTERM or SIGINT: polls are told to go to another replica, what is in flight is served. With nothing in flight it is at once. A second signal ends the process as it is. From 0s to 1h."`
+	Pprof     string        `placeholder:"ADDRESS" help:"Loopback address to serve profiles on, for go tool pprof. None when left out."`
 	LogLevel  slog.Level    `default:"info" help:"The least level that is logged, to stderr: debug, info, warn or error."`
 	LogFormat string        `default:"auto" enum:"auto,text,json" help:"Format of the log: text, json, or auto, which is text on a terminal and json elsewhere."`
 }

@@ -24,6 +24,7 @@ var settings = []struct{ flag, variable, byDefault string }{
 	{"--default-transition", "HOLDFAST_DEFAULT_TRANSITION", "6s"},
 	{"--max-wait", "HOLDFAST_MAX_WAIT", "50s"},
 	{"--drain", "HOLDFAST_DRAIN", "10s"},
+	{"--pprof", "HOLDFAST_PPROF", "ADDRESS"},
 	{"--log-level", "HOLDFAST_LOG_LEVEL", "info"},
 	{"--log-format", "HOLDFAST_LOG_FORMAT", `"auto"`},
 }

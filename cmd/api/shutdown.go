@@ -34,6 +34,7 @@ func (a *App) drain() {
 	if err := a.backend.stop(whole); err != nil {
 		a.log.Warn("etcd did not end in time", "error", err)
 	}
+	a.profiler.Close()
 }
 
 func (a *App) closeServer(ctx context.Context) {
@@ -59,6 +60,7 @@ func (a *App) abandon() {
 	if a.listener != nil {
 		_ = a.listener.Close()
 	}
+	a.profiler.Close()
 	if a.store != nil {
 		_ = a.store.Stop(ctx)
 	}

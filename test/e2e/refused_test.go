@@ -70,6 +70,8 @@ func TestRefusedValues(t *testing.T) {
 		{"--default-transition=61m", "--default-transition"},
 		{"--max-wait=0s", "--max-wait"},
 		{"--undeclared=perhaps", "--undeclared"},
+		{"--pprof=:0", "--pprof"},
+		{"--pprof=127.0.0.1", "--pprof"},
 		{"--log-level=loud", "--log-level"},
 		{"--log-format=xml", "--log-format"},
 		{"--prefix=holdfast", "--prefix"},
