@@ -8,6 +8,7 @@ run: ## the service on http://127.0.0.1:8080, with an etcd inside, keeping its d
 	go build -o bin/holdfast ./cmd/api && exec bin/holdfast
 
 test: ## every test, with the race detector, against real etcd and whole processes
+	go -C bench test -race ./...
 	go test -race -p 1 -timeout 20m ./...
 
 torture-long: ## histories under faults for DURATION=1h, from SEED=n, in rounds of five minutes; those that cannot be are kept in KEEP=dir
@@ -19,10 +20,11 @@ torture: ## the tests of faults once more, at their whole size: for a machine th
 
 lint: ## the linters of the code and of the contract
 	scripts/golangci-lint run ./...
+	cd bench && ../scripts/golangci-lint run ./...
 	scripts/lint-openapi
 
 generate: ## what is generated from the contract
 	go generate ./...
 
-bench: ## benchmarks
-	go test -run '^$$' -bench . -benchmem ./...
+bench: ## speeds beside raw etcd and its peers, half an hour on a quiet machine; into bench/results
+	cd bench && go run .
