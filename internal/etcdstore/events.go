@@ -1,6 +1,8 @@
 package etcdstore
 
 import (
+	"cmp"
+
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
@@ -35,6 +37,49 @@ type happening struct {
 type leftEntry struct {
 	pair      service.Pair
 	contender service.ContenderID
+}
+
+// listening returns where to note what happens to m, nil when nobody reads it:
+// most mutexes are not watched, and to read each write twice would cost more
+// than all else that the watch does. view.mu is held.
+func (m *mutex) listening(heard *map[*mutex]*happening) *happening {
+	if len(m.subs) == 0 {
+		return nil
+	}
+	if *heard == nil {
+		*heard = map[*mutex]*happening{}
+	}
+	h := (*heard)[m]
+	if h == nil {
+		h = &happening{}
+		(*heard)[m] = h
+	}
+	return h
+}
+
+// place returns the place of a pair in line, nil when it has none.
+func (m *mutex) place(pair service.Pair) *entryRecord {
+	if e := m.entries[pair]; e != nil {
+		return &e.rec
+	}
+	return nil
+}
+
+// toldOwner keeps m.told for readers to come. The view has read the record,
+// unless it knows of a newer one. view.mu is held.
+func (m *mutex) toldOwner(ev *clientv3.Event) {
+	switch {
+	case ev.Type == mvccpb.DELETE:
+		m.told = ownerSeen{}
+	case m.owner != nil && m.ownerRev == ev.Kv.ModRevision:
+		m.told = seenOf(m.owner)
+	default:
+		rec, err := decode[ownerRecord](ev.Kv.Value)
+		if err != nil {
+			return // the view has said so
+		}
+		m.told = ownerSeen{contender: rec.Contender, fence: cmp.Or(rec.Fence, service.Fence(ev.Kv.ModRevision))}
+	}
 }
 
 // note takes down one write. place is what stood there before, for a deletion

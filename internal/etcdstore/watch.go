@@ -193,41 +193,57 @@ func (s *Store) takeIn(resp clientv3.WatchResponse) {
 func (v *view) takeRevision(k keys, events []*clientv3.Event, rev int64) {
 	v.watching = true
 	defer func() { v.watching = false }()
-	happened := map[*mutex]*happening{}
+	var touched []*mutex
+	var heard map[*mutex]*happening // of those whose events are read
 	for _, ev := range events {
 		kind, name, tail := k.parse(string(ev.Kv.Key))
+		pair := service.Pair(tail)
 		switch kind {
 		case keyOther:
 			continue
 		case keyReplica:
 			v.applyReplica(tail, ev.Type == mvccpb.PUT, rev)
 			continue
-		}
-		if kind == keySettled && ev.Type == mvccpb.DELETE {
-			continue // two minutes are over
+		case keySettled:
+			v.takeSettled(&heard, name, pair, ev)
+			continue
 		}
 		m := v.at(name)
-		if happened[m] == nil {
-			happened[m] = &happening{}
-		}
-		pair := service.Pair(tail)
-		var place *entryRecord
-		if e := m.entries[pair]; e != nil {
-			place = &e.rec
-		}
-		if err := happened[m].note(place, kind, pair, ev); err != nil {
-			v.unreadable(err)
+		touched = append(touched, m)
+		if h := m.listening(&heard); h != nil {
+			if err := h.note(m.place(pair), kind, pair, ev); err != nil {
+				v.unreadable(err)
+			}
 		}
 		if ev.Type == mvccpb.DELETE {
 			v.remove(m, kind, pair, rev)
 		} else if err := v.apply(m, kind, pair, ev.Kv); err != nil {
 			v.unreadable(err)
 		}
+		if kind == keyOwner && len(m.subs) == 0 {
+			m.toldOwner(ev)
+		}
 	}
 	v.advance(rev)
-	for m, h := range happened {
+	for m, h := range heard {
 		h.tell(m, rev)
+	}
+	for _, m := range touched {
 		v.sweep(m)
+	}
+}
+
+// takeSettled takes in what only readers of events want to know: how something
+// ended, and not that two minutes have passed since. mu is held.
+func (v *view) takeSettled(heard *map[*mutex]*happening, name service.Name, pair service.Pair, ev *clientv3.Event) {
+	m := v.mutexes[name]
+	if m == nil || ev.Type == mvccpb.DELETE {
+		return
+	}
+	if h := m.listening(heard); h != nil {
+		if err := h.note(nil, keySettled, pair, ev); err != nil {
+			v.unreadable(err)
+		}
 	}
 }
 

@@ -50,9 +50,13 @@ func (c *cluster) holder(name string, ttl, transition time.Duration, replicas ..
 	for _, i := range replicas {
 		h.knows = append(h.knows, knownReplica{i, c.Client(i)})
 	}
-	h.sent = time.Now()
-	r := h.knows[0].http.Must(c.t, "POST", "/v1/mutexes/"+h.mutex+"/acquire", h.body(windows(ttl, transition))).Want(c.t, 200)
-	h.got, h.fence = time.Now(), r.Int("fencing_token")
+	var r harness.Reply
+	eventually(c.t, name+" owns", func() bool { // where hundreds do so, a busy machine may be too slow
+		h.sent = time.Now()
+		r = h.knows[0].http.Must(c.t, "POST", "/v1/mutexes/"+h.mutex+"/acquire", h.body(windows(ttl, transition)))
+		return r.Status != 503
+	})
+	h.got, h.fence = time.Now(), r.Want(c.t, 200).Int("fencing_token")
 	return h
 }
 
