@@ -184,7 +184,7 @@ func (a *acquiring) take(v *sight) (*grant, error) {
 		Metadata: a.req.Metadata, Replica: s.id, Poll: a.poll.id, asked: newAsked(a.req.Asked),
 	}
 	rec.setTerms(terms)
-	t := &txn{otherwise: s.reading(name, pair)}
+	t := s.deciding(name, pair)
 	t.absent(s.keys.owner(name))
 	t.nothingNewer(s.keys.line(name), v.rev)
 	s.dead(t, v.dead)
@@ -254,7 +254,7 @@ func (a *acquiring) renew(v *sight) (*grant, error) {
 		return nil, unread(name, err)
 	}
 	defer done()
-	t := &txn{otherwise: s.reading(name, rec.Pair)}
+	t := s.deciding(name, rec.Pair)
 	t.unchanged(s.keys.owner(name), o.rev)
 	t.unchanged(s.keys.declared(name), v.declaredRev)
 	t.put(s.keys.owner(name), rec, lease)

@@ -49,7 +49,7 @@ func (s *Store) end(name service.Name, o *owner, e ending) (outcome, error) {
 	if v.mine != nil {
 		return outcome{}, s.misplaced(name, v.mine)
 	}
-	t := &txn{otherwise: s.reading(name, o.rec.Pair)}
+	t := s.deciding(name, o.rec.Pair)
 	t.unchanged(s.keys.owner(name), o.rev)
 	t.unchanged(s.keys.declared(name), v.declaredRev)
 	if e.dead != "" {
@@ -289,7 +289,7 @@ func (s *Store) promote(name service.Name, head *entry) error {
 	if v.owner != nil || v.head == nil {
 		return nil
 	}
-	t := &txn{otherwise: s.reading(name, "")}
+	t := s.deciding(name, "")
 	t.absent(s.keys.owner(name))
 	t.unchanged(s.keys.declared(name), v.declaredRev)
 	next, err := s.succeed(t, name, &v, false)

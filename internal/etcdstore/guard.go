@@ -202,7 +202,7 @@ func (s *Store) guard(g guardPlan) (service.Ownership, outcome, error) {
 		return service.Ownership{}, outcome{}, unread(g.name, err)
 	}
 	defer done()
-	t := &txn{otherwise: s.reading(g.name, g.rec.Pair)}
+	t := s.deciding(g.name, g.rec.Pair)
 	g.compare(s, t)
 	t.put(s.keys.owner(g.name), g.rec, lease)
 	resp, err := s.commit(t)

@@ -31,7 +31,7 @@ func (s *Store) away(name service.Name, e *entry) (bool, error) {
 	}
 	rec := e.rec
 	rec.Present, rec.Joined, rec.Lease = false, e.joined, 0
-	t := &txn{otherwise: s.reading(name, "")}
+	t := s.deciding(name, "")
 	t.unchanged(s.keys.entry(name, e.pair), e.rev)
 	t.put(s.keys.entry(name, e.pair), rec, l.id)
 	// Who holds it meanwhile is what the refusal will say.
@@ -84,7 +84,7 @@ func (s *Store) vacate(name service.Name, pair service.Pair) error {
 // misplaced takes the place of a party that owns out of the line. Handed over
 // to, it would own again, with a token that is spent.
 func (s *Store) misplaced(name service.Name, e *entry) error {
-	t := &txn{otherwise: s.reading(name, "")}
+	t := s.deciding(name, "")
 	t.unchanged(s.keys.entry(name, e.pair), e.rev)
 	t.delete(s.keys.entry(name, e.pair))
 	resp, err := s.commit(t)
@@ -127,7 +127,7 @@ func (s *Store) leave(name service.Name, e *entry, opID string, known int64) (ou
 	if err != nil {
 		return outcome{}, unread(name, err)
 	}
-	t := &txn{otherwise: s.reading(name, e.pair)}
+	t := s.deciding(name, e.pair)
 	t.unchanged(s.keys.entry(name, e.pair), e.rev)
 	if opID != "" {
 		t.unchanged(s.keys.settled(name, e.pair), known)

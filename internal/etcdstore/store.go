@@ -43,6 +43,7 @@ type Store struct {
 	poolsMu     sync.Mutex
 	ownerPools  map[time.Duration]*pool // by TTL; guarded by poolsMu
 	lost        lostLeases
+	together    together
 
 	ctx     context.Context // ends with the store
 	stop    context.CancelFunc

@@ -13,11 +13,18 @@ import (
 // txn is one transaction being put together: it happens only if all of cmps
 // hold; if not, otherwise reads what the next decision needs.
 type txn struct {
+	mutex     service.Name // all that it writes is of this one; "" = it is sent alone
 	cmps      []clientv3.Cmp
 	ops       []clientv3.Op
 	otherwise []clientv3.Op
 
 	again bool // it may have been sent more than once
+}
+
+// deciding returns a transaction about a mutex that reads, when a comparison
+// fails, what the next decision needs, also of pair unless that is "".
+func (s *Store) deciding(name service.Name, pair service.Pair) *txn {
+	return &txn{mutex: name, otherwise: s.reading(name, pair)}
 }
 
 // unchanged: the key is still at this revision; 0 = it does not exist.
@@ -69,12 +76,8 @@ func (s *Store) bounded() (context.Context, context.CancelFunc) {
 	return context.WithTimeout(s.ctx, s.cfg.Timeout)
 }
 
-// commit commits t. It may be sent more than once, and happens once: what the
-// first wrote makes the comparisons of the others fail. Then one of those may be
-// answered, and the decision that is made again finds what the first has done.
-// A copy that is still on its way may happen later, when what it compares has
-// become true again.
-func (s *Store) commit(t *txn) (*clientv3.TxnResponse, error) {
+// send sends t now, and again where there is no answer.
+func (s *Store) send(t *txn) (*clientv3.TxnResponse, error) {
 	ctx, cancel := s.bounded()
 	defer cancel()
 	begin := time.Now()

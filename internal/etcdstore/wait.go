@@ -42,7 +42,7 @@ func (a *acquiring) join(v *sight) (*entry, error) {
 		header: current, Contender: a.req.Party.Contender, Joined: a.joined, JoinedAt: now(), Present: true,
 		Poll: a.poll.id, Replica: s.id, Lease: own.id, Metadata: a.req.Metadata, asked: newAsked(a.req.Asked),
 	}
-	t := &txn{otherwise: s.reading(name, pair)}
+	t := s.deciding(name, pair)
 	if v.owner != nil {
 		t.exists(s.keys.owner(name))
 	} else {
