@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	clientv3 "go.etcd.io/etcd/client/v3"
-
 	"github.com/holdfast-lock/holdfast/internal/service"
 )
 
@@ -123,22 +121,19 @@ func (a *acquiring) begin(ctx context.Context) error {
 }
 
 func (a *acquiring) refresh() error {
-	set, err := a.s.refresh(a.req.Mutex, a.req.Party.Pair)
-	if err != nil {
-		return err
-	}
-	a.settled, a.fresh = set, true
-	return nil
+	return a.rests(a.s.refresh(a.req.Mutex, a.req.Party.Pair))
 }
 
-// learn takes in what a failed comparison read.
-func (a *acquiring) learn(resp *clientv3.TxnResponse) error {
-	set, err := a.s.learn(a.req.Mutex, a.req.Party.Pair, resp)
-	if err != nil {
-		return unread(a.req.Mutex, err)
+func (a *acquiring) reread(t *txn) error {
+	return a.rests(a.s.reread(t, a.req.Party.Pair))
+}
+
+// rests has the next decision rest on what was read.
+func (a *acquiring) rests(set standing, err error) error {
+	if err == nil {
+		a.settled, a.fresh = set, true
 	}
-	a.settled, a.fresh = set, true
-	return nil
+	return err
 }
 
 // terms returns what a grant gives; a refusal rests on a read.
@@ -184,7 +179,7 @@ func (a *acquiring) take(v *sight) (*grant, error) {
 		Metadata: a.req.Metadata, Replica: s.id, Poll: a.poll.id, asked: newAsked(a.req.Asked),
 	}
 	rec.setTerms(terms)
-	t := s.deciding(name, pair)
+	t := &txn{mutex: name}
 	t.absent(s.keys.owner(name))
 	t.nothingNewer(s.keys.line(name), v.rev)
 	s.dead(t, v.dead)
@@ -211,7 +206,7 @@ func (a *acquiring) own(t *txn, pool *pool, rec *ownerRecord, lease int64, hadPl
 		return nil, unwritten(name, err)
 	}
 	if !resp.Succeeded {
-		return nil, a.learn(resp)
+		return nil, a.reread(t)
 	}
 	rev := resp.Header.Revision
 	s.view.mu.Lock()
@@ -254,7 +249,7 @@ func (a *acquiring) renew(v *sight) (*grant, error) {
 		return nil, unread(name, err)
 	}
 	defer done()
-	t := s.deciding(name, rec.Pair)
+	t := &txn{mutex: name}
 	t.unchanged(s.keys.owner(name), o.rev)
 	t.unchanged(s.keys.declared(name), v.declaredRev)
 	t.put(s.keys.owner(name), rec, lease)

@@ -17,8 +17,7 @@
 // # Transactions
 //
 // Every change is one transaction, decided on the view and proved by its
-// comparisons. When one fails, the transaction reads what the next decision
-// needs, and the decision is made again.
+// comparisons. When one fails, the mutex is read, and the decision is made again.
 //
 //	take      nobody owns; nothing in the line is newer than the view; the
 //	          token is not spent → owner
@@ -33,7 +32,8 @@
 //	leave     the place's revision → no place, settled
 //
 // Raft writes: take, guard, end, join, away and leave 1 each; handing over is
-// part of end; guards in a batch 1 per 100.
+// part of end; guards in a batch 1 per 100. Transactions that come at once share
+// one, each with its own comparisons (together).
 //
 // # Silence
 //

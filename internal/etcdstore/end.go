@@ -49,7 +49,7 @@ func (s *Store) end(name service.Name, o *owner, e ending) (outcome, error) {
 	if v.mine != nil {
 		return outcome{}, s.misplaced(name, v.mine)
 	}
-	t := s.deciding(name, o.rec.Pair)
+	t := &txn{mutex: name}
 	t.unchanged(s.keys.owner(name), o.rev)
 	t.unchanged(s.keys.declared(name), v.declaredRev)
 	if e.dead != "" {
@@ -79,7 +79,7 @@ func (s *Store) end(name service.Name, o *owner, e ending) (outcome, error) {
 		return outcome{}, err
 	}
 	if !resp.Succeeded {
-		set, err := s.learn(name, o.rec.Pair, resp)
+		set, err := s.reread(t, o.rec.Pair)
 		return outcome{settled: set}, err
 	}
 	s.took(name, next, after, resp.Header.Revision)
@@ -289,7 +289,7 @@ func (s *Store) promote(name service.Name, head *entry) error {
 	if v.owner != nil || v.head == nil {
 		return nil
 	}
-	t := s.deciding(name, "")
+	t := &txn{mutex: name}
 	t.absent(s.keys.owner(name))
 	t.unchanged(s.keys.declared(name), v.declaredRev)
 	next, err := s.succeed(t, name, &v, false)
@@ -305,7 +305,7 @@ func (s *Store) promote(name service.Name, head *entry) error {
 		return err
 	}
 	if !resp.Succeeded {
-		_, err := s.learn(name, "", resp)
+		_, err := s.reread(t, "")
 		return err
 	}
 	s.took(name, next, remains{}, resp.Header.Revision)

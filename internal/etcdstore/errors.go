@@ -32,6 +32,11 @@ func unwritten(name service.Name, err error) error {
 	if isRefused(err) {
 		return unread(name, err)
 	}
+	return unknown(name, err)
+}
+
+// unknown says that something may or may not have happened.
+func unknown(name service.Name, err error) error {
 	return &service.Error{
 		Kind: service.KindOutcomeUnknown, Mutex: name, Detail: "etcd did not answer; repeat the call to learn the outcome",
 		RetryAfter: retryAfter, Err: err,
@@ -71,6 +76,9 @@ func isRefused(err error) bool {
 // is compares with one of rpctypes' errors, whichever of the client's two
 // forms err has: the typed one, or a gRPC status with the same words.
 func is(err, target error) bool {
+	if err == nil {
+		return false // as nearly always
+	}
 	if errors.Is(err, target) {
 		return true
 	}

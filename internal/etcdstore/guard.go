@@ -202,7 +202,7 @@ func (s *Store) guard(g guardPlan) (service.Ownership, outcome, error) {
 		return service.Ownership{}, outcome{}, unread(g.name, err)
 	}
 	defer done()
-	t := s.deciding(g.name, g.rec.Pair)
+	t := &txn{mutex: g.name}
 	g.compare(s, t)
 	t.put(s.keys.owner(g.name), g.rec, lease)
 	resp, err := s.commit(t)
@@ -214,7 +214,7 @@ func (s *Store) guard(g guardPlan) (service.Ownership, outcome, error) {
 		return service.Ownership{}, outcome{}, err
 	}
 	if !resp.Succeeded {
-		set, err := s.learn(g.name, g.rec.Pair, resp)
+		set, err := s.reread(t, g.rec.Pair)
 		return service.Ownership{}, outcome{settled: set}, unread(g.name, err)
 	}
 	return s.guarded(g, resp.Header.Revision, lease), outcome{done: true}, nil

@@ -31,7 +31,7 @@ func (s *Store) away(name service.Name, e *entry) (bool, error) {
 	}
 	rec := e.rec
 	rec.Present, rec.Joined, rec.Lease = false, e.joined, 0
-	t := s.deciding(name, "")
+	t := &txn{mutex: name}
 	t.unchanged(s.keys.entry(name, e.pair), e.rev)
 	t.put(s.keys.entry(name, e.pair), rec, l.id)
 	// Who holds it meanwhile is what the refusal will say.
@@ -45,7 +45,7 @@ func (s *Store) away(name service.Name, e *entry) (bool, error) {
 		return false, err
 	}
 	if !resp.Succeeded {
-		_, err := s.learn(name, "", resp)
+		_, err := s.reread(t, "")
 		return false, err
 	}
 	return true, s.wentAway(name, e.pair, &rec, resp)
@@ -84,7 +84,7 @@ func (s *Store) vacate(name service.Name, pair service.Pair) error {
 // misplaced takes the place of a party that owns out of the line. Handed over
 // to, it would own again, with a token that is spent.
 func (s *Store) misplaced(name service.Name, e *entry) error {
-	t := s.deciding(name, "")
+	t := &txn{mutex: name}
 	t.unchanged(s.keys.entry(name, e.pair), e.rev)
 	t.delete(s.keys.entry(name, e.pair))
 	resp, err := s.commit(t)
@@ -92,7 +92,7 @@ func (s *Store) misplaced(name service.Name, e *entry) error {
 		return err
 	}
 	if !resp.Succeeded {
-		_, err := s.learn(name, "", resp)
+		_, err := s.reread(t, "")
 		return err
 	}
 	s.view.mu.Lock()
@@ -127,7 +127,7 @@ func (s *Store) leave(name service.Name, e *entry, opID string, known int64) (ou
 	if err != nil {
 		return outcome{}, unread(name, err)
 	}
-	t := s.deciding(name, e.pair)
+	t := &txn{mutex: name}
 	t.unchanged(s.keys.entry(name, e.pair), e.rev)
 	if opID != "" {
 		t.unchanged(s.keys.settled(name, e.pair), known)
@@ -145,7 +145,7 @@ func (s *Store) leave(name service.Name, e *entry, opID string, known int64) (ou
 		return outcome{}, unwritten(name, err)
 	}
 	if !resp.Succeeded {
-		set, err := s.learn(name, e.pair, resp)
+		set, err := s.reread(t, e.pair)
 		return outcome{settled: set}, unread(name, err)
 	}
 	s.view.mu.Lock()

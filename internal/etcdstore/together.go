@@ -132,7 +132,7 @@ func (g *together) pick() (batch []*ticket) {
 }
 
 // size is how much of mostOps t takes.
-func (t *txn) size() int { return max(len(t.cmps), len(t.ops), len(t.otherwise)) }
+func (t *txn) size() int { return max(len(t.cmps), len(t.ops)) }
 
 // sendAll sends a batch and answers it; the first of them is the caller's own.
 func (s *Store) sendAll(batch []*ticket) {
@@ -142,7 +142,7 @@ func (s *Store) sendAll(batch []*ticket) {
 	}
 	all := &txn{}
 	for _, p := range batch {
-		all.ops = append(all.ops, clientv3.OpTxn(p.t.cmps, p.t.ops, p.t.otherwise))
+		all.ops = append(all.ops, clientv3.OpTxn(p.t.cmps, p.t.ops, nil))
 	}
 	resp, err := s.send(all)
 	if isOfOne(err) {

@@ -11,20 +11,14 @@ import (
 )
 
 // txn is one transaction being put together: it happens only if all of cmps
-// hold; if not, otherwise reads what the next decision needs.
+// hold. If not, the decision is read for anew, and made again: to have etcd read
+// on the way would cost one range more for each key, in every transaction.
 type txn struct {
-	mutex     service.Name // all that it writes is of this one; "" = it is sent alone
-	cmps      []clientv3.Cmp
-	ops       []clientv3.Op
-	otherwise []clientv3.Op
+	mutex service.Name // all that it writes is of this one; "" = it is sent alone
+	cmps  []clientv3.Cmp
+	ops   []clientv3.Op
 
 	again bool // it may have been sent more than once
-}
-
-// deciding returns a transaction about a mutex that reads, when a comparison
-// fails, what the next decision needs, also of pair unless that is "".
-func (s *Store) deciding(name service.Name, pair service.Pair) *txn {
-	return &txn{mutex: name, otherwise: s.reading(name, pair)}
 }
 
 // unchanged: the key is still at this revision; 0 = it does not exist.
@@ -94,7 +88,7 @@ func (s *Store) once(t *txn) (*clientv3.TxnResponse, error) {
 }
 
 func (t *txn) commit(ctx context.Context, cli *clientv3.Client) (*clientv3.TxnResponse, error) {
-	return cli.Txn(ctx).If(t.cmps...).Then(t.ops...).Else(t.otherwise...).Commit()
+	return cli.Txn(ctx).If(t.cmps...).Then(t.ops...).Commit()
 }
 
 // read commits ops that only read, linearizably.
@@ -146,6 +140,17 @@ func (s *Store) refresh(name service.Name, pair service.Pair) (standing, error) 
 		return standing{}, unread(name, err)
 	}
 	return set, nil
+}
+
+// reread reads a mutex after a comparison of t has failed. Where t may have been
+// sent twice, it may be its first copy that made the second fail: without an
+// answer, nobody knows.
+func (s *Store) reread(t *txn, pair service.Pair) (standing, error) {
+	set, err := s.refresh(t.mutex, pair)
+	if err != nil && t.again {
+		err = unknown(t.mutex, err)
+	}
+	return set, err
 }
 
 // standing is what one read told of a party, all as of the same revision. A

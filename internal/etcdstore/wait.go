@@ -42,7 +42,7 @@ func (a *acquiring) join(v *sight) (*entry, error) {
 		header: current, Contender: a.req.Party.Contender, Joined: a.joined, JoinedAt: now(), Present: true,
 		Poll: a.poll.id, Replica: s.id, Lease: own.id, Metadata: a.req.Metadata, asked: newAsked(a.req.Asked),
 	}
-	t := s.deciding(name, pair)
+	t := &txn{mutex: name}
 	if v.owner != nil {
 		t.exists(s.keys.owner(name))
 	} else {
@@ -78,7 +78,7 @@ func (a *acquiring) joinWith(t *txn, rec entryRecord, line, own int64) (*entry, 
 		return nil, unwritten(name, err)
 	}
 	if !resp.Succeeded {
-		return nil, a.learn(resp)
+		return nil, a.reread(t)
 	}
 	rev := resp.Header.Revision
 	if a.joined = rec.Joined; a.joined == 0 {
