@@ -19,7 +19,11 @@ func openProfiler(addr string) (*profiler, error) {
 	if addr == "" {
 		return nil, nil
 	}
-	l, err := net.Listen("tcp", addr)
+	tcp, err := net.ResolveTCPAddr("tcp", addr)
+	if err != nil {
+		return nil, fmt.Errorf("--pprof: %w", err)
+	}
+	l, err := net.ListenTCP("tcp", tcp)
 	if err != nil {
 		return nil, fmt.Errorf("--pprof: %w", err)
 	}
