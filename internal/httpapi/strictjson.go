@@ -6,8 +6,11 @@ import (
 	"errors"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/holdfast-lock/holdfast/internal/service"
 )
@@ -27,13 +30,12 @@ func decodeJSON(text []byte) (any, error) {
 	if !utf8.Valid(text) {
 		return nil, service.Invalid("", "the body is not UTF-8")
 	}
-	d := strictDecoder{json.NewDecoder(bytes.NewReader(text))}
-	d.UseNumber()
-	value, err := d.value(nil)
+	d := strictDecoder{jsontext.NewDecoder(bytes.NewBuffer(text))}
+	value, err := d.value()
 	if err != nil {
 		return nil, asInvalid(err)
 	}
-	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+	if _, err := d.ReadToken(); !errors.Is(err, io.EOF) {
 		return nil, service.Invalid("", "something follows the JSON value of the body")
 	}
 	return value, nil
@@ -41,81 +43,81 @@ func decodeJSON(text []byte) (any, error) {
 
 // asInvalid says what is wrong with the JSON, unless that is said already.
 func asInvalid(err error) error {
-	var known *service.Error
-	if errors.As(err, &known) {
+	if known := (*service.Error)(nil); errors.As(err, &known) {
 		return err
+	}
+	if fault := (*jsontext.SyntacticError)(nil); errors.As(err, &fault) && errors.Is(err, jsontext.ErrDuplicateName) {
+		return service.Invalid(fieldPath(slices.Collect(fault.JSONPointer.Tokens())), "is given twice")
 	}
 	return &service.Error{Kind: service.KindInvalidArgument, Detail: "the body is not JSON", Err: err}
 }
 
 type strictDecoder struct {
-	*json.Decoder
+	*jsontext.Decoder
 }
 
-// value decodes what comes next; path is where it stands.
-func (d strictDecoder) value(path []string) (any, error) {
-	if len(path) > maxDepth {
+// value decodes what comes next.
+func (d strictDecoder) value() (any, error) {
+	if d.StackDepth() > maxDepth {
 		return nil, service.Invalid("", "the body is nested too deeply")
 	}
-	token, err := d.Token()
+	token, err := d.ReadToken()
 	if err != nil {
 		return nil, err
 	}
-	switch t := token.(type) {
-	case json.Number:
-		return whole(t, path)
-	case json.Delim:
-		if t == '{' {
-			return d.object(path)
-		}
-		return d.array(path)
+	switch token.Kind() {
+	case '{':
+		return d.object()
+	case '[':
+		return d.array()
+	case '"':
+		return token.String(), nil
+	case '0':
+		return d.whole(json.Number(token.String()))
+	case 't', 'f':
+		return token.Bool(), nil
 	}
-	return token, nil
+	return nil, nil
 }
 
-func (d strictDecoder) object(path []string) (any, error) {
+func (d strictDecoder) object() (any, error) {
 	object := map[string]any{}
-	for d.More() {
-		token, err := d.Token()
+	for d.PeekKind() != '}' {
+		token, err := d.ReadToken()
 		if err != nil {
 			return nil, err
 		}
-		key, _ := token.(string) // the decoder accepts nothing else here
-		at := append(path[:len(path):len(path)], key)
-		if _, twice := object[key]; twice {
-			return nil, service.Invalid(fieldPath(at), "is given twice")
-		}
-		if object[key], err = d.value(at); err != nil {
+		key := token.String()
+		if object[key], err = d.value(); err != nil {
 			return nil, err
 		}
 	}
-	_, err := d.Token()
+	_, err := d.ReadToken()
 	return object, err
 }
 
-func (d strictDecoder) array(path []string) (any, error) {
+func (d strictDecoder) array() (any, error) {
 	array := []any{}
-	for d.More() {
-		at := append(path[:len(path):len(path)], strconv.Itoa(len(array)))
-		v, err := d.value(at)
+	for d.PeekKind() != ']' {
+		v, err := d.value()
 		if err != nil {
 			return nil, err
 		}
 		array = append(array, v)
 	}
-	_, err := d.Token()
+	_, err := d.ReadToken()
 	return array, err
 }
 
 // whole writes 1e3 and 1.0, which JSON Schema takes for integers, as Go's
 // integers are written.
-func whole(n json.Number, path []string) (any, error) {
+func (d strictDecoder) whole(n json.Number) (any, error) {
 	if _, err := n.Int64(); err == nil {
 		return n, nil
 	}
 	f, err := n.Float64()
 	if err != nil {
-		return nil, service.Invalid(fieldPath(path), "is out of range")
+		return nil, service.Invalid(fieldPath(slices.Collect(d.StackPointer().Tokens())), "is out of range")
 	}
 	if f == math.Trunc(f) && math.Abs(f) <= float64(service.MaxFence) {
 		return json.Number(strconv.FormatInt(int64(f), 10)), nil
