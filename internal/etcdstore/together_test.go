@@ -22,6 +22,7 @@ type turnstile struct {
 	clientv3.KV
 	open chan struct{}
 	sent atomic.Int64
+	puts sync.Map                             // keys
 	fail atomic.Pointer[func(puts int) error] // of what several write
 }
 
@@ -50,11 +51,22 @@ func (p *passing) Then(ops ...clientv3.Op) clientv3.Txn {
 	for _, op := range ops {
 		if op.IsTxn() {
 			p.nested++
+			_, nested, _ := op.Txn()
+			p.note(nested)
 		}
 		p.beat = p.beat || strings.Contains(string(op.KeyBytes()), "/replicas/")
 	}
+	p.note(ops)
 	p.Txn = p.Txn.Then(ops...)
 	return p
+}
+
+func (p *passing) note(ops []clientv3.Op) {
+	for _, op := range ops {
+		if op.IsPut() {
+			p.w.puts.Store(string(op.KeyBytes()), true)
+		}
+	}
 }
 
 func (p *passing) Commit() (*clientv3.TxnResponse, error) {
@@ -141,7 +153,14 @@ func TestWhatComesLaterIsSentWhileOthersHang(t *testing.T) {
 		}()
 		time.Sleep(30 * time.Millisecond)
 	}
-	h.eventually("all are sent", func() bool { return w.sent.Load() >= 12 })
+	h.eventually("all are sent", func() bool {
+		for i := range 12 {
+			if _, ok := w.puts.Load(fmt.Sprintf("%sm/m%d/owner", h.prefix, i)); !ok {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // Of a batch etcd refuses all for the sake of one: the others do not suffer.
