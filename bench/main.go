@@ -108,7 +108,7 @@ func (r *Run) Run() error {
 	return r.write(b.report)
 }
 
-// write keeps the results, and puts them on the page.
+// write keeps the results, and shows them.
 func (r *Run) write(rep *report.Report) error {
 	if err := os.MkdirAll(r.Out, 0o755); err != nil {
 		return err

@@ -22,7 +22,7 @@ func (s *Store) GuardMany(ctx context.Context, reqs []service.GuardRequest) []se
 	results := make([]service.GuardResult, len(reqs))
 	first := map[service.GuardRequest]int{}
 	arrived := make([]arrival, len(reqs))
-	var once, single []int
+	var once []int
 	for i, req := range reqs {
 		if _, again := first[req]; !again {
 			first[req] = i
@@ -30,16 +30,7 @@ func (s *Store) GuardMany(ctx context.Context, reqs []service.GuardRequest) []se
 			arrived[i].inTime, arrived[i].done = s.view.guarding(req.Mutex, req.Party.Pair)
 		}
 	}
-	over, err := s.allInTurn(ctx, reqs, once)
-	if err == nil {
-		for chunk := range slices.Chunk(once, batchSize) {
-			single = append(single, s.guardBatch(reqs, arrived, results, chunk)...)
-		}
-		for _, i := range single {
-			results[i].Ownership, results[i].Err = s.guardUntil(ctx, reqs[i], arrived[i].inTime)
-		}
-		over()
-	}
+	err := s.guardAll(ctx, reqs, arrived, results, once)
 	for _, i := range once {
 		results[i].Err = cmp.Or(err, results[i].Err)
 		arrived[i].done(failed(results[i].Err))
@@ -48,6 +39,23 @@ func (s *Store) GuardMany(ctx context.Context, reqs []service.GuardRequest) []se
 		results[i] = results[first[req]]
 	}
 	return results
+}
+
+// guardAll guards those at indexes. With an error it has guarded none.
+func (s *Store) guardAll(ctx context.Context, reqs []service.GuardRequest, arrived []arrival, results []service.GuardResult, indexes []int) error {
+	over, err := s.allInTurn(ctx, reqs, indexes)
+	if err != nil {
+		return err
+	}
+	defer over()
+	var single []int
+	for chunk := range slices.Chunk(indexes, batchSize) {
+		single = append(single, s.guardBatch(reqs, arrived, results, chunk)...)
+	}
+	for _, i := range single {
+		results[i].Ownership, results[i].Err = s.guardUntil(ctx, reqs[i], arrived[i].inTime)
+	}
+	return nil
 }
 
 // allInTurn is inTurn for those at indexes, in an order that is the same for
