@@ -149,11 +149,13 @@ func (v *view) lastOf(name service.Name) int64 {
 	return v.floor
 }
 
-// sweep forgets m if nothing is left of it. mu is held.
+// sweep forgets m if nothing is left of it. What is ahead of the watch stays
+// until that has come: forgotten then, it would take with it what had its name
+// since. mu is held.
 func (v *view) sweep(m *mutex) {
 	if m.owner != nil || len(m.line) > 0 || m.declared != nil || m.historyRev > 0 ||
 		len(m.tombs) > 0 || len(m.polls) > 0 || len(m.subs) > 0 || m.readers > 0 ||
-		m.tending || m.ownerRev > v.rev {
+		m.tending || m.maxRev > v.rev {
 		return
 	}
 	delete(v.mutexes, m.name)

@@ -62,6 +62,23 @@ func TestOldNewsChangesNothing(t *testing.T) {
 	}
 }
 
+// A mutex is declared, removed, and owned under the same name before the watch
+// has brought any of that.
+func TestANewMutexOutlivesARemovedOne(t *testing.T) {
+	v := testView()
+	m := v.at("deploy")
+	v.applyDeclared(m, &declaredRecord{header: current}, 10)
+	v.applyDeclared(m, nil, 11)
+	v.sweep(m)
+	v.applyOwner(v.at("deploy"), &ownerRecord{header: current, Pair: "p"}, 12, 1)
+	for _, rev := range []int64{10, 11, 12} {
+		v.advance(rev)
+		if m := v.mutexes["deploy"]; m == nil || m.owner == nil {
+			t.Fatalf("got no owner once the watch is at %d", rev)
+		}
+	}
+}
+
 func TestAnOwnerOfOldIsNotRevived(t *testing.T) {
 	v := testView()
 	m := v.at("deploy")
