@@ -108,14 +108,14 @@ func (g *together) next() {
 	}
 }
 
-// pick takes out those that fit into one proposal. mu is held.
+// pick takes out those that fit into one proposal, one at least. mu is held.
 func (g *together) pick() (batch []*ticket) {
 	longest := 0
 	taken := map[string]bool{}
 	rest := g.waiting[:0]
 	for i, p := range g.waiting {
 		size := max(longest, p.t.size())
-		if len(batch)+1+size > mostOps {
+		if len(batch) > 0 && len(batch)+1+size > mostOps {
 			rest = append(rest, g.waiting[i:]...)
 			break
 		}
