@@ -89,43 +89,46 @@ func TestT50RefusalsOfAnOutage(t *testing.T) {
 			g := alice.Acquires("deploy", long)
 			alices := fmt.Sprintf(`"contender_id":"alice","token":"%s"`, alice.token)
 			back := o.away(e)
-			for _, r := range []request{
-				{method: "POST", target: at + "deploy/acquire"},
-				{method: "POST", target: at + "other/acquire"},
-				{method: "POST", target: at + "deploy/acquire", body: `{"wait_ms":100}`},
-				{method: "POST", target: at + "deploy/guard", body: "{" + alices + "}"},
-				{method: "POST", target: at + "deploy/check", body: `{"fencing_token":1}`},
-				{method: "GET", target: at + "deploy"},
-				{method: "GET", target: at + "deploy/waiters"},
-				{method: "GET", target: at + "deploy/history"},
-				{method: "PUT", target: at + "other", body: `{}`},
-				{method: "DELETE", target: at + "other"},
-				{method: "DELETE", target: at + fmt.Sprintf("deploy/owner?fencing_token=%d&reason=x", g.fence)},
-				{method: "GET", target: "/readyz"},
-			} {
-				t.Run(r.method+" "+start(r.target+" "+r.body), func(t *testing.T) {
-					t.Parallel()
-					sent := time.Now()
-					isOutage(t, s.sends(r))
-					answersInTime(t, sent)
-				})
-			}
-			t.Run("POST /v1/guard", func(t *testing.T) {
-				t.Parallel()
-				sent := time.Now()
-				r := s.sends(request{method: "POST", target: "/v1/guard", body: `{"ownerships":[{"mutex":"deploy",` + alices + `}]}`}).Want(t, 200)
-				answersInTime(t, sent)
-				outcomes, _ := r.Body["results"].([]any)
-				if len(outcomes) != 1 || outcomes[0].(map[string]any)["status"] != "outcome_unknown" {
-					t.Errorf("got %s, want the outcome unknown", r.Raw)
-				}
-			})
-			t.Cleanup(func() { // after the above, which are parallel
-				back()
-				alice.guardsSoon("deploy", g.fence)
-			})
+			// In a group of their own, so that all have ended before it is over.
+			t.Run("refused", func(t *testing.T) { refusedInAnOutage(t, s, alices, g.fence) })
+			back()
+			alice.guardsSoon("deploy", g.fence)
 		})
 	}
+}
+
+func refusedInAnOutage(t *testing.T, s *stage, alices string, fence int64) {
+	for _, r := range []request{
+		{method: "POST", target: at + "deploy/acquire"},
+		{method: "POST", target: at + "other/acquire"},
+		{method: "POST", target: at + "deploy/acquire", body: `{"wait_ms":100}`},
+		{method: "POST", target: at + "deploy/guard", body: "{" + alices + "}"},
+		{method: "POST", target: at + "deploy/check", body: `{"fencing_token":1}`},
+		{method: "GET", target: at + "deploy"},
+		{method: "GET", target: at + "deploy/waiters"},
+		{method: "GET", target: at + "deploy/history"},
+		{method: "PUT", target: at + "other", body: `{}`},
+		{method: "DELETE", target: at + "other"},
+		{method: "DELETE", target: at + fmt.Sprintf("deploy/owner?fencing_token=%d&reason=x", fence)},
+		{method: "GET", target: "/readyz"},
+	} {
+		t.Run(r.method+" "+start(r.target+" "+r.body), func(t *testing.T) {
+			t.Parallel()
+			sent := time.Now()
+			isOutage(t, s.sends(r))
+			answersInTime(t, sent)
+		})
+	}
+	t.Run("POST /v1/guard", func(t *testing.T) {
+		t.Parallel()
+		sent := time.Now()
+		r := s.sends(request{method: "POST", target: "/v1/guard", body: `{"ownerships":[{"mutex":"deploy",` + alices + `}]}`}).Want(t, 200)
+		answersInTime(t, sent)
+		outcomes, _ := r.Body["results"].([]any)
+		if len(outcomes) != 1 || outcomes[0].(map[string]any)["status"] != "outcome_unknown" {
+			t.Errorf("got %s, want the outcome unknown", r.Raw)
+		}
+	})
 }
 
 // answersInTime fails when an answer took much longer than --etcd-timeout,
