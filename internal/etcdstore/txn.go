@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	pb "go.etcd.io/etcd/api/v3/etcdserverpb"
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
@@ -23,23 +24,38 @@ type txn struct {
 
 // unchanged: the key is still at this revision; 0 = it does not exist.
 func (t *txn) unchanged(key string, rev int64) {
-	t.cmps = append(t.cmps, clientv3.Compare(clientv3.ModRevision(key), "=", rev))
+	t.compare(key, pb.Compare_MOD, pb.Compare_EQUAL, rev)
 }
 
 // exists: the key exists.
-func (t *txn) exists(key string) {
-	t.cmps = append(t.cmps, clientv3.Compare(clientv3.CreateRevision(key), ">", 0))
-}
+func (t *txn) exists(key string) { t.compare(key, pb.Compare_CREATE, pb.Compare_GREATER, 0) }
 
 // absent: the key does not exist.
-func (t *txn) absent(key string) {
-	t.cmps = append(t.cmps, clientv3.Compare(clientv3.CreateRevision(key), "=", 0))
-}
+func (t *txn) absent(key string) { t.compare(key, pb.Compare_CREATE, pb.Compare_EQUAL, 0) }
 
 // nothingNewer: nothing under the prefix is newer than rev. True of an empty
 // range, false after a put there, blind to deletions.
 func (t *txn) nothingNewer(prefix string, rev int64) {
-	t.cmps = append(t.cmps, clientv3.Compare(clientv3.ModRevision(prefix), "<", rev+1).WithPrefix())
+	t.compare(prefix, pb.Compare_MOD, pb.Compare_LESS, rev+1).RangeEnd = []byte(clientv3.GetPrefixRangeEnd(prefix))
+}
+
+// notSince: the key was not written after rev. It need not exist.
+func (t *txn) notSince(key string, rev int64) {
+	t.compare(key, pb.Compare_MOD, pb.Compare_LESS, rev+1)
+}
+
+// compare adds a comparison of a revision of key. clientv3.Compare would make a
+// copy of it on the way, which is most of its cost.
+func (t *txn) compare(key string, target pb.Compare_CompareTarget, result pb.Compare_CompareResult, rev int64) *pb.Compare {
+	t.cmps = append(t.cmps, clientv3.Cmp{})
+	c := t.cmps[len(t.cmps)-1].GetCompare()
+	c.Key, c.Target, c.Result = []byte(key), target, result
+	if target == pb.Compare_CREATE {
+		c.TargetUnion = &pb.Compare_CreateRevision{CreateRevision: rev}
+	} else {
+		c.TargetUnion = &pb.Compare_ModRevision{ModRevision: rev}
+	}
+	return c
 }
 
 // dead: none of these replicas is alive.
@@ -47,11 +63,6 @@ func (s *Store) dead(t *txn, ids []string) {
 	for _, id := range ids {
 		t.absent(s.keys.replica(id))
 	}
-}
-
-// notSince: the key was not written after rev. It need not exist.
-func (t *txn) notSince(key string, rev int64) {
-	t.cmps = append(t.cmps, clientv3.Compare(clientv3.ModRevision(key), "<", rev+1))
 }
 
 func (t *txn) put(key string, record any, lease int64) {
