@@ -17,6 +17,7 @@ type Cluster struct {
 	Replicas []*Replica
 
 	t          testing.TB
+	host       string           // where its servers listen
 	eye        *clientv3.Client // of the members themselves, not through links
 	toReplicas []*Proxy
 	toMembers  [][]*Proxy // by replica and member
@@ -37,7 +38,7 @@ type ClusterConfig struct {
 // of it is left after the test.
 func StartCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 	t.Helper()
-	c := &Cluster{t: t, cutOff: make(map[int]bool)}
+	c := &Cluster{t: t, host: newHost(), cutOff: make(map[int]bool)}
 	c.startMembers(cfg)
 	c.eye = c.Etcd.Client()
 	for i := range cfg.Replicas {
@@ -54,7 +55,7 @@ func StartCluster(t testing.TB, cfg ClusterConfig) *Cluster {
 // they advertise is a name that leads nowhere but through a socks.
 func (c *Cluster) startMembers(cfg ClusterConfig) {
 	c.t.Helper()
-	ports := freePorts(c.t, serverHost, 2*cfg.Members)
+	ports := freePorts(c.t, c.host, 2*cfg.Members)
 	sites := make([]site, cfg.Members)
 	for i := range sites {
 		sites[i] = site{client: ports[2*i], peer: ports[2*i+1], advertised: memberName(i)}
@@ -90,7 +91,7 @@ func (c *Cluster) launchReplica(i int, cfg ClusterConfig) {
 		addrs[j] = links[j].Addr()
 	}
 	c.toMembers = append(c.toMembers, links)
-	r := Replica{args: []string{"--listen=" + net.JoinHostPort(serverHost, "0"), "--etcd=" + strings.Join(addrs, ",")}}
+	r := Replica{args: []string{"--listen=" + net.JoinHostPort(c.host, "0"), "--etcd=" + strings.Join(addrs, ",")}}
 	r.args = append(r.args, cfg.Flags...)
 	if i < len(cfg.Programs) {
 		r.program = cfg.Programs[i]

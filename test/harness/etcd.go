@@ -42,7 +42,7 @@ type site struct {
 // change a member's settings, those of etcd's configuration file.
 func StartEtcd(t testing.TB, members int, edits ...func(settings map[string]any)) *Etcd {
 	t.Helper()
-	ports := freePorts(t, "127.0.0.1", 2*members)
+	ports := freePorts(t, newHost(), 2*members)
 	sites := make([]site, members)
 	for i := range sites {
 		sites[i] = site{client: ports[2*i], peer: ports[2*i+1], advertised: ports[2*i+1]}

@@ -2,5 +2,6 @@
 
 package harness
 
-// serverHost is where servers of a cluster listen.
-const serverHost = "127.0.0.1"
+// newHost returns an address for servers. Only one is there without being set
+// up, so another may take the port of a server that is down for a while.
+func newHost() string { return "127.0.0.1" }

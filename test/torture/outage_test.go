@@ -27,8 +27,7 @@ var outages = map[string]outage{
 	"the leader left": {3, true, func(e *harness.Etcd) func() { return frozen(e, twoOf(e, false)...) }},
 }
 
-// startsEtcd starts as many members as the outage needs. They are those of a
-// cluster, whose ports nobody takes while they are down.
+// startsEtcd starts as many members as the outage needs.
 func (o outage) startsEtcd(t *testing.T) *harness.Etcd {
 	t.Helper()
 	return harness.StartCluster(t, harness.ClusterConfig{Members: o.members}).Etcd
@@ -115,14 +114,14 @@ func refusedInAnOutage(t *testing.T, s *stage, alices string, fence int64) {
 		t.Run(r.method+" "+start(r.target+" "+r.body), func(t *testing.T) {
 			t.Parallel()
 			sent := time.Now()
-			isOutage(t, s.sends(r))
+			isOutage(t, stageOf(t, s.Replica).sends(r))
 			answersInTime(t, sent)
 		})
 	}
 	t.Run("POST /v1/guard", func(t *testing.T) {
 		t.Parallel()
 		sent := time.Now()
-		r := s.sends(request{method: "POST", target: "/v1/guard", body: `{"ownerships":[{"mutex":"deploy",` + alices + `}]}`}).Want(t, 200)
+		r := stageOf(t, s.Replica).sends(request{method: "POST", target: "/v1/guard", body: `{"ownerships":[{"mutex":"deploy",` + alices + `}]}`}).Want(t, 200)
 		answersInTime(t, sent)
 		outcomes, _ := r.Body["results"].([]any)
 		if len(outcomes) != 1 || outcomes[0].(map[string]any)["status"] != "outcome_unknown" {

@@ -61,7 +61,7 @@ func TestT50RefusalsOfRequests(t *testing.T) {
 	tells := make(provoked)
 	for _, r := range append(malformed(), inOrder()...) {
 		t.Run(r.method+" "+start(r.target+" "+r.body), func(t *testing.T) {
-			refused(t, s.sends(r), r.status, r.code)
+			refused(t, stageOf(t, s.Replica).sends(r), r.status, r.code)
 		})
 		tells.add(r.op, r.status, r.code)
 	}
