@@ -1,5 +1,5 @@
 .DEFAULT_GOAL := help
-.PHONY: help run test torture torture-long lint generate bench
+.PHONY: help run test torture torture-long lint generate bench bench-smoke
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -28,3 +28,6 @@ generate: ## what is generated from the contract
 
 bench: ## speeds beside raw etcd and its peers, half an hour on a quiet machine; into bench/results
 	cd bench && go run .
+
+bench-smoke: ## the ratios in two minutes; fails when one is worse than bench/baseline.json by more than a third
+	cd bench && go run . --smoke --rounds=3 --lasts=1s

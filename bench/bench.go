@@ -25,6 +25,7 @@ type bench struct {
 	embedded lock.Holdfast
 	external lock.Holdfast
 	gateway  lock.Gateway
+	floor    *lock.HTTP
 }
 
 // The names of what is measured.
@@ -32,6 +33,7 @@ const (
 	raw      = "raw etcd, gRPC"
 	embedded = "Holdfast, embedded"
 	external = "Holdfast, external"
+	httpOnly = "HTTP alone, gin"
 )
 
 // twins are the two ways to run Holdfast.
@@ -48,6 +50,7 @@ func newBench(r *rig.Rig, rounds int, lasts time.Duration) (*bench, error) {
 		embedded: lock.Holdfast{HTTP: lock.NewHTTP(r.Embedded.Addr)},
 		external: lock.Holdfast{HTTP: lock.NewHTTP(r.External.Addr)},
 		gateway:  lock.Gateway{HTTP: lock.NewHTTP(r.Etcd.Addr)},
+		floor:    lock.NewHTTP(r.Floor.Addr),
 	}, nil
 }
 

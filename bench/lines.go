@@ -11,6 +11,11 @@ import (
 // held measures what those who wait cost a replica.
 func (b *bench) held(waiters int) error {
 	measure := fmt.Sprintf("%d waiters on one replica", waiters)
+	least, err := b.floorHeld(waiters)
+	if err != nil {
+		return fmt.Errorf("%s, %s: %w", measure, httpOnly, err)
+	}
+	b.add(row(measure+", memory each", httpOnly, "KB", least/1000))
 	for _, of := range twins {
 		server := b.server(of)
 		before, err := server.RSS()

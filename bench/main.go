@@ -20,6 +20,7 @@ import (
 type flags struct {
 	Run   Run   `cmd:"" default:"withargs" help:"Measure."`
 	Crowd Crowd `cmd:"" hidden:""`
+	Floor Floor `cmd:"" hidden:""`
 }
 
 // Run is the command that measures.
@@ -81,7 +82,7 @@ func (r *Run) Run() error {
 	if err != nil {
 		return err
 	}
-	machine, err := rig.Start(r.Root, filepath.Join(tools, "holdfast-bench"), r.Dir)
+	machine, err := rig.Start(r.Root, filepath.Join(tools, "holdfast-bench"), r.Dir, !r.Smoke)
 	if err != nil {
 		return err
 	}

@@ -30,6 +30,12 @@ func (c *HTTP) Post(path string, body []byte, answer func(body []byte) error) (i
 	return c.call(fasthttp.MethodPost, path, body, answer)
 }
 
+// Get is Post without a body.
+func (c *HTTP) Get(path string, answer func(body []byte) error) error {
+	_, err := c.call(fasthttp.MethodGet, path, nil, answer)
+	return err
+}
+
 func (c *HTTP) call(method, path string, body []byte, answer func(body []byte) error) (int, error) {
 	req, resp := fasthttp.AcquireRequest(), fasthttp.AcquireResponse()
 	defer fasthttp.ReleaseRequest(req)

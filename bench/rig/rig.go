@@ -11,12 +11,13 @@ import (
 	"time"
 )
 
-// Rig is everything that is measured. Redis is left out where there is none for
-// this machine.
+// Rig is everything that is measured. Redis is left out where nobody asks for
+// it, or there is none for this machine.
 type Rig struct {
 	Etcd     *Service // one member, by gRPC, and by HTTP through its gateway
 	Embedded *Service // Holdfast on the etcd inside it
 	External *Service // Holdfast on Etcd
+	Floor    *Service // what HTTP costs alone: this program's own "floor"
 	Redis    *Service // without appending to a file
 	Durable  *Service // Redis that syncs its file at every write
 
@@ -36,9 +37,9 @@ type Service struct {
 }
 
 // Start builds Holdfast and a member of etcd from the module at root into
-// tools, and starts everything with its data under dir, which decides on the
-// disk.
-func Start(root, tools, dir string) (*Rig, error) {
+// tools, and starts everything, Redis included if that is asked for, with its
+// data under dir, which decides on the disk.
+func Start(root, tools, dir string, redis bool) (*Rig, error) {
 	r := &Rig{tools: tools}
 	var err error
 	if r.redis, err = filepath.Abs(filepath.Join(root, "bench", "redis-server")); err != nil {
@@ -54,14 +55,14 @@ func Start(root, tools, dir string) (*Rig, error) {
 			return nil, fmt.Errorf("%v: %w", cmd, err)
 		}
 	}
-	if err := r.startAll(); err != nil {
+	if err := r.startAll(redis); err != nil {
 		r.Stop()
 		return nil, err
 	}
 	return r, nil
 }
 
-func (r *Rig) startAll() (err error) {
+func (r *Rig) startAll(redis bool) (err error) {
 	if r.Etcd, err = r.startEtcd(); err != nil {
 		return err
 	}
@@ -69,6 +70,9 @@ func (r *Rig) startAll() (err error) {
 		return err
 	}
 	if r.External, err = r.startHoldfast("external", "--etcd="+r.Etcd.Addr); err != nil {
+		return err
+	}
+	if r.Floor, err = r.startFloor(); err != nil || !redis {
 		return err
 	}
 	if err := exec.Command(r.redis, "--version").Run(); err != nil {
@@ -141,6 +145,18 @@ func (r *Rig) startHoldfast(name string, args ...string) (*Service, error) {
 	fmt.Fprintf(os.Stderr, "%s: profiles at http://%s/debug/pprof/\n", name, addrs[1])
 	args = append(args, "--listen="+addrs[0], "--pprof="+addrs[1], "--log-level=warn", "--max-wait="+LongestPoll.String())
 	return r.start(name, addrs[0], func() error { return answers("http://" + addrs[0] + "/readyz") }, r.program("holdfast"), args...)
+}
+
+func (r *Rig) startFloor() (*Service, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	addrs, err := freePorts(1)
+	if err != nil {
+		return nil, err
+	}
+	return r.start("floor", addrs[0], func() error { return listens(addrs[0]) }, self, "floor", "--listen="+addrs[0])
 }
 
 func (r *Rig) startRedis(name string, args ...string) (*Service, error) {
