@@ -49,10 +49,10 @@ func (f *Floor) Run() error {
 	return server.ListenAndServe()
 }
 
-// floorPairs are two calls that nothing is done for.
-func (b *bench) floorPairs(workers int) side {
+// floorCalls are calls that nothing is done for; so many are timed as one.
+func (b *bench) floorCalls(workers int, calls ...string) side {
 	return closed(httpOnly, workers, load.Timed(func(worker int) error {
-		for _, call := range []string{"acquire", "release"} {
+		for _, call := range calls {
 			if _, err := b.floor.Post(fmt.Sprintf("/v1/mutexes/own-%d/%s", worker, call), []byte(`{"token":"bench-token-0000000000001234"}`), nil); err != nil {
 				return err
 			}

@@ -19,7 +19,7 @@ func (b *bench) guards() error {
 	const workers = 64
 	measure := fmt.Sprintf("guard, %d workers", workers)
 	inBatches := func(of string) string { return of + ", batches of 100" }
-	sides := []side{b.rawPuts(workers)}
+	sides := []side{b.rawPuts(workers), b.floorCalls(workers, "guard")}
 	for _, of := range twins {
 		single, err := b.guardSingly(of, workers)
 		if err != nil {
@@ -36,6 +36,7 @@ func (b *bench) guards() error {
 		return err
 	}
 	b.add(row(measure, raw+", put", "/s", all[raw].of(perSecond)...))
+	b.add(row(measure, httpOnly, "/s", all[httpOnly].of(perSecond)...))
 	single, many := map[string]float64{embedded: 0.75, external: 0.5}, map[string]float64{embedded: 10, external: 8}
 	for _, of := range twins {
 		v, m := all[of].of(perSecond), all[inBatches(of)].of(perSecond)

@@ -12,13 +12,14 @@ import (
 // acquireLatency measures how long one acquire takes when nothing else is done.
 func (b *bench) acquireLatency() error {
 	const measure = "acquire p50, 1 worker"
-	sides := []side{b.rawPuts(1), b.acquires(embedded), b.acquires(external)}
+	sides := []side{b.rawPuts(1), b.floorCalls(1, "acquire"), b.acquires(embedded), b.acquires(external)}
 	all, err := b.interleave(measure, sides)
 	if err != nil {
 		return err
 	}
 	p50 := percentile(50)
 	b.add(row(measure, raw+", put", "ms", all[raw].of(p50)...))
+	b.add(row(measure, httpOnly+", one call", "ms", all[httpOnly].of(p50)...))
 	most := map[string]float64{embedded: 1.1, external: 1.8}
 	for _, of := range twins {
 		v := all[of].of(p50)

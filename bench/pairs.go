@@ -29,7 +29,7 @@ const (
 // own.
 func (b *bench) pairs(workers int, peers bool) error {
 	measure := fmt.Sprintf("acquire + release, own mutex, %d workers", workers)
-	sides := []side{b.rawPairs(workers), b.holdfastPairs(embedded, workers), b.holdfastPairs(external, workers), b.floorPairs(workers)}
+	sides := []side{b.rawPairs(workers), b.holdfastPairs(embedded, workers), b.holdfastPairs(external, workers), b.floorCalls(workers, "acquire", "release")}
 	ended := func() {}
 	if peers {
 		more, end, err := b.peerPairs(workers)
