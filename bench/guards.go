@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"strings"
+
+	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/holdfast-lock/holdfast/bench/load"
 	"github.com/holdfast-lock/holdfast/bench/lock"
@@ -18,8 +21,9 @@ const (
 func (b *bench) guards() error {
 	const workers = 64
 	measure := fmt.Sprintf("guard, %d workers", workers)
+	inBatchesOf := fmt.Sprintf("guard, %d × batches of %d", batches, batch)
 	inBatches := func(of string) string { return of + ", batches of 100" }
-	sides := []side{b.rawPuts(workers), b.floorCalls(workers, "guard")}
+	sides := []side{b.rawPuts(workers), b.rawBatches(), b.floorCalls(workers, "guard")}
 	for _, of := range twins {
 		single, err := b.guardSingly(of, workers)
 		if err != nil {
@@ -37,13 +41,32 @@ func (b *bench) guards() error {
 	}
 	b.add(row(measure, raw+", put", "/s", all[raw].of(perSecond)...))
 	b.add(row(measure, httpOnly, "/s", all[httpOnly].of(perSecond)...))
+	b.add(row(inBatchesOf, rawBatch, "/s", all[rawBatch].of(perSecond)...))
 	single, many := map[string]float64{embedded: 0.75, external: 0.5}, map[string]float64{embedded: 10, external: 8}
 	for _, of := range twins {
 		v, m := all[of].of(perSecond), all[inBatches(of)].of(perSecond)
 		b.add(than(row(measure, of, "/s", v...), v, raw+", put", all[raw].of(perSecond), report.RatioAtLeast(single[of])))
-		b.add(than(row(fmt.Sprintf("guard, %d × batches of %d", batches, batch), of, "/s", m...), m, "single", v, report.RatioAtLeast(many[of])))
+		b.add(than(row(inBatchesOf, of, "/s", m...), m, "single", v, report.RatioAtLeast(many[of])))
 	}
 	return nil
+}
+
+// rawBatch is the limit of a batch: as many puts in one transaction of etcd, of
+// values as long as an ownership's.
+const rawBatch = "raw etcd, gRPC, puts in one"
+
+func (b *bench) rawBatches() side {
+	value := strings.Repeat("v", 300)
+	return closed(rawBatch, batches, func(worker int, r *load.Recorder) error {
+		ops := make([]clientv3.Op, batch)
+		for i := range ops {
+			ops[i] = clientv3.OpPut(fmt.Sprintf("/raw/%d/%d", worker, i), value)
+		}
+		return timedMany(r, batch, func() error {
+			_, err := b.etcd.Txn(ctx).Then(ops...).Commit()
+			return err
+		})
+	})
 }
 
 // own has somebody own n mutexes for the rest of the measures: an hour.
