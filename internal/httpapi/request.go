@@ -52,7 +52,9 @@ func logRequests(log *slog.Logger) gin.HandlerFunc {
 		c.Set(requestKey, ev)
 		c.Header("Cache-Control", "no-store")
 		defer func() {
-			log.LogAttrs(c.Request.Context(), ev.level(c), "request", ev.describe(c, time.Since(start))...)
+			if ctx, level := c.Request.Context(), ev.level(c); log.Enabled(ctx, level) {
+				log.LogAttrs(ctx, level, "request", ev.describe(c, time.Since(start))...)
+			}
 		}()
 		c.Next()
 	}
