@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -10,6 +11,7 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"testing"
@@ -35,12 +37,16 @@ func newAuthority(t *testing.T) *authority {
 	return a
 }
 
-// issue writes NAME.pem and NAME-key.pem for both ends of connections to
-// loopback.
-func (a *authority) issue(t *testing.T, name string) (cert, key string) {
+// issue writes NAME.pem and NAME-key.pem for both ends of connections to hosts,
+// which are addresses.
+func (a *authority) issue(t *testing.T, name string, hosts ...string) (cert, key string) {
 	t.Helper()
+	addrs := make([]net.IP, len(hosts))
+	for i, host := range hosts {
+		addrs[i] = net.ParseIP(host)
+	}
 	a.sign(t, name, &x509.Certificate{
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IPAddresses: addrs,
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	})
@@ -89,9 +95,13 @@ func (a *authority) write(t *testing.T, file, kind string, der []byte) {
 
 func TestClusterWithCertificatesAndPassword(t *testing.T) {
 	ca := newAuthority(t)
-	serverCert, serverKey := ca.issue(t, "server")
 	cert, key := ca.issue(t, "holdfast")
 	e := harness.StartEtcd(t, 1, func(settings map[string]any) {
+		listens, err := url.Parse(settings["listen-client-urls"].(string))
+		if err != nil {
+			t.Fatal(err)
+		}
+		serverCert, serverKey := ca.issue(t, "server", listens.Hostname())
 		for _, name := range []string{"listen-client-urls", "advertise-client-urls"} {
 			settings[name] = "https" + settings[name].(string)[len("http"):]
 		}
@@ -141,7 +151,8 @@ func requirePassword(t *testing.T, endpoint string, ca *authority, cert, key str
 		t.Fatal(err)
 	}
 	defer c.Close()
-	ctx := t.Context()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
 	if _, err := c.UserAdd(ctx, "root", "secret"); err != nil {
 		t.Fatal(err)
 	}
